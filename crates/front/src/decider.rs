@@ -1,0 +1,171 @@
+//! What a front door needs of the process behind it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use leasehold_limit::check::{Answer, Attribute, Request};
+use leasehold_limit::rules::RuleError;
+use leasehold_model::{Nanos, RequestId, RulesVersion};
+
+/// Decides requests.
+pub trait Decider: Send + Sync + 'static {
+    /// Decides one request within `budget` (what is left of the caller's deadline; `None` = the server's own bound).
+    fn check<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        budget: Option<Duration>,
+    ) -> impl Future<Output = Result<Answer, CheckError>> + Send + 'a;
+
+    /// Makes counters fresh again; returns how many held anything.
+    fn reset<'a>(
+        &'a self,
+        target: ResetTarget<'a>,
+    ) -> impl Future<Output = Result<u32, CheckError>> + Send + 'a;
+
+    /// The id for text that a caller chose, scoped to its domain.
+    fn request_id(&self, domain: &str, text: &str) -> RequestId;
+
+    /// Whether traffic should come here.
+    fn readiness(&self) -> Readiness;
+}
+
+/// What an operator can do.
+pub trait Admin: Send + Sync + 'static {
+    /// Source text and version of one domain's rules.
+    fn rules_get(&self, domain: &str) -> Option<(String, RulesVersion)>;
+
+    /// Validates one domain's rules and puts them in force. `expected`: only if that version is in force now.
+    fn rules_put<'a>(
+        &'a self,
+        text: &'a str,
+        expected: Option<RulesVersion>,
+    ) -> impl Future<Output = Result<RulesVersion, AdminError>> + Send + 'a;
+
+    /// Validates without putting in force; returns the domain's name.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    fn rules_validate(&self, text: &str) -> Result<String, Vec<RuleError>>;
+
+    /// What is in force and how the last reload went.
+    fn rules_status(&self) -> RulesStatus;
+
+    /// The process as a whole.
+    fn status(&self) -> Status;
+
+    /// The metrics page, in OpenMetrics text.
+    fn metrics(&self) -> String;
+}
+
+/// Which counters to make fresh.
+#[derive(Clone, Copy, Debug)]
+pub struct ResetTarget<'a> {
+    /// The domain.
+    pub domain: &'a str,
+    /// Attributes as a check would carry them: every counter that such a check would be charged to is reset.
+    pub attributes: &'a [Attribute<'a>],
+    /// Only this rule's counter.
+    pub rule: Option<&'a str>,
+}
+
+/// Whether traffic should come here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Yes.
+    Ready,
+    /// Not now: starting, draining, or broken, in words for the answer.
+    NotReady(String),
+}
+
+/// A request that was not decided.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    /// The caller can mend it: the field and the fix.
+    #[error("{field}: {message}")]
+    Invalid {
+        /// The field.
+        field: String,
+        /// What is wrong and what to send instead.
+        message: String,
+    },
+    /// The request id belongs to a different request. Send a new id.
+    #[error("request_id: it was used for a different request within the retry window; send a new one")]
+    RequestIdReused,
+    /// Too much is going on. Retry after the given time.
+    #[error("overloaded: {reason}")]
+    Overloaded {
+        /// What is full.
+        reason: String,
+        /// When to come back.
+        retry_after: Nanos,
+    },
+}
+
+/// An operator's request that was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdminError {
+    /// The rules are wrong; the old ones stay.
+    #[error("{} mistakes in the rules", .0.len())]
+    Invalid(Vec<RuleError>),
+    /// Another version is in force.
+    #[error("rules version {expected} was expected, {current} is in force: read them again")]
+    Conflict {
+        /// What the caller expected.
+        expected: RulesVersion,
+        /// What is in force.
+        current: RulesVersion,
+    },
+    /// The rules come from files that this process may not write.
+    #[error("{0}")]
+    ReadOnly(String),
+    /// Writing the rules failed; the old ones stay.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What rules are in force and how the last reload went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RulesStatus {
+    /// In force.
+    pub version: RulesVersion,
+    /// Where they come from: a path, or "built in".
+    pub source: String,
+    /// One for each domain.
+    pub domains: Vec<DomainStatus>,
+    /// Mistakes of the last reload; empty when it was accepted. While there are any, older rules stay in force.
+    pub errors: Vec<RuleError>,
+    /// Reloads accepted and refused since start.
+    pub reloads_accepted: u64,
+    /// See `reloads_accepted`.
+    pub reloads_refused: u64,
+}
+
+/// One domain's rules, counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainStatus {
+    /// Its name.
+    pub name: String,
+    /// How many rules.
+    pub rules: usize,
+    /// How many overrides.
+    pub overrides: usize,
+}
+
+/// A process in numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// Whether traffic should come here.
+    pub readiness: Readiness,
+    /// Time since start.
+    pub uptime: Nanos,
+    /// Counters held.
+    pub keys: u64,
+    /// Decisions taken since start: allowed, over limit.
+    pub allowed: u64,
+    /// See `allowed`.
+    pub over_limit: u64,
+    /// Hash of the state, for comparing replicas.
+    pub state_hash: u128,
+}

@@ -1,0 +1,10 @@
+//! Front doors over a [`Decider`]: HTTP and JSON, gRPC, Envoy RLS, and the listener that bounds what comes in.
+//!
+//! A node and a sidecar offer the same doors, so the doors know neither: they turn bytes into checked requests and
+//! answers into bytes. No decision is taken here.
+
+mod decider;
+
+pub use decider::{
+    Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,
+};

@@ -1,0 +1,18 @@
+//! Rate limits as pure functions: algorithms, rules, keys and decisions.
+//!
+//! Invariant: every answer is a function of (limit, state, stamp, ask) in exact integers. Nothing here reads a clock,
+//! draws a random number, opens a file or knows a network; a state and a limit are plain values that replicate.
+
+pub mod address;
+mod algorithm;
+pub mod check;
+mod decision;
+mod key;
+mod policy;
+pub mod rules;
+mod state;
+
+pub use decision::{Ask, Decision, RetryAfter};
+pub use key::{KeySecret, rule_key};
+pub use policy::{Algorithm, CalendarUnit, Limit, LimitError, Window, Zone};
+pub use state::{BucketState, CounterState, LogState, QueueState, State, WindowState};

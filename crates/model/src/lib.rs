@@ -1,0 +1,9 @@
+//! The words every other crate speaks: stamps, durations, keys and ids. Arithmetic only; stays tiny.
+//!
+//! Invariant: nothing here panics or wraps. Sums saturate, differences floor at zero, and a unit is part of a type.
+
+mod id;
+mod time;
+
+pub use id::{Key, RequestId, RulesVersion, TenantId};
+pub use time::{Nanos, Stamp, TimeLine};

@@ -1,0 +1,1 @@
+//! The server: boot, clock, rules in force, the local authority, metrics.

@@ -1,0 +1,1 @@
+//! Shared by the test binaries: nothing yet.
