@@ -1,1 +1,11 @@
 //! The server: boot, clock, rules in force, the local authority, metrics.
+//!
+//! Invariant: this is the shell. Everything that can be decided wrongly is a function in a pure crate; here a clock is
+//! read, files are watched, ports are bound and one lock is held. A configuration is checked before a port opens.
+
+pub mod config;
+pub mod logging;
+mod node;
+
+pub use config::{Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};
+pub use node::{Node, StartError};
