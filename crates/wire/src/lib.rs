@@ -1,1 +1,6 @@
-//! Protobuf and gRPC types, and checked conversions both ways. The only crate that knows prost and tonic types.
+//! Protobuf and gRPC types, with checked conversions both ways.
+//!
+//! Invariant: what arrives is checked here once and becomes a type of the pure crates; nothing that arrives can panic.
+//! No decision is taken here.
+
+pub mod proto;
