@@ -1,1 +1,4 @@
-//! Real servers on port 0.
+//! Whole-product tests: one module a subject, real servers on free ports of the loopback.
+
+mod arrows;
+mod style;
