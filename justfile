@@ -1,0 +1,34 @@
+# `just` alone lists the recipes. Without just: each is one or two lines to copy.
+
+_list:
+    @just --list
+
+# All tests; suites that need Envoy or nginx say so when they are not installed.
+test:
+    cargo test --workspace
+
+# What a change has to pass, from tools to tests.
+ci:
+    .ci/run
+
+# Format and lints.
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+
+# The crates' documentation.
+doc:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --open
+
+# A million random requests over HTTP, every status code explained.
+million:
+    LEASEHOLD_REQUESTS=1000000 cargo test --release -p leasehold-tests --test it -- random_requests --nocapture
+
+# Nanoseconds a decision, bytes a key, then the node beside empty services.
+bench: && bench-node
+    cargo bench -p leasehold-limit
+    cargo bench -p leasehold-shard --bench memory
+
+# Decisions a second and CPU a decision: the node beside an empty tonic service and an empty axum handler.
+bench-node:
+    tests/bench/run.sh

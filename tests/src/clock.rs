@@ -1,0 +1,44 @@
+//! The tests' clock: real time, read in this one place.
+
+use std::time::{Duration, Instant};
+
+/// A moment to give up at.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    start: Instant,
+    within: Duration,
+}
+
+impl Deadline {
+    /// From now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "real processes are waited for in real time")]
+    pub fn after(within: Duration) -> Self {
+        Self { start: Instant::now(), within }
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.start.elapsed() >= self.within
+    }
+
+    /// Time since it was set.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Asks again and again until there is an answer or the deadline is over.
+    pub fn poll<T>(&self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+        loop {
+            if let Some(answer) = ask() {
+                return Some(answer);
+            }
+            if self.passed() {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}

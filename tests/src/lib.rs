@@ -1,0 +1,16 @@
+//! What the whole-product tests share: processes that end with their test, a node to talk to, an HTTP client.
+//!
+//! Everything listens on the loopback, on ports that were free a moment ago. Every wait has a deadline, and what a
+//! process printed is shown when a test fails. Nothing here knows how a limit is decided.
+
+pub mod binary;
+pub mod clock;
+pub mod http;
+pub mod node;
+pub mod process;
+pub mod require;
+
+pub use clock::Deadline;
+pub use http::{Http, Reply};
+pub use node::TestNode;
+pub use process::{Process, free_port};

