@@ -5,11 +5,12 @@ use leasehold_model::Nanos;
 /// A request for tokens of one counter: anything from `min` to `max` units, the more the better.
 ///
 /// An exact check asks `min == max == cost`. `max == 0` is a peek: it is decided as one unit would be and takes nothing.
+/// Any numbers are an ask: a `min` of 0 counts as 1, since a grant of nothing is a refusal, and a `max` below `min` as `min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// Fewest units worth having.
     pub min: u64,
-    /// Most units wanted; never below `min`.
+    /// Most units wanted.
     pub max: u64,
 }
 

@@ -1,0 +1,73 @@
+//! Units in exact fractions: a unit is `period` parts, and one nanosecond drains `n` of them.
+//!
+//! Invariant: nothing is ever rounded but by the two divisions that leave this file, each in the direction its name
+//! says. Buckets and shapers share it; whatever counts whole units in windows has no use for it.
+
+use leasehold_model::Nanos;
+
+/// `n` units a `period`, as a speed of parts. `n` and `period` are at least 1 (see [`crate::Limit::new`]).
+#[derive(Clone, Copy)]
+pub(super) struct Rate {
+    pub(super) n: u64,
+    pub(super) period: u64,
+}
+
+impl Rate {
+    /// Whole units in parts.
+    pub(super) fn parts(self, units: u64) -> u128 {
+        u128::from(units) * u128::from(self.period)
+    }
+
+    /// What is left of `parts` after draining `over` some time.
+    pub(super) fn drained(self, parts: u128, over: Nanos) -> u128 {
+        parts.saturating_sub(self.drain(over))
+    }
+
+    /// How many parts drain in this time.
+    pub(super) fn drain(self, over: Nanos) -> u128 {
+        u128::from(over.0) * u128::from(self.n)
+    }
+
+    /// The first whole nanosecond by which `parts` have drained.
+    pub(super) fn time_to_drain(self, parts: u128) -> Nanos {
+        Nanos(div_ceil(parts, self.n))
+    }
+
+    /// Whole units in `parts`.
+    pub(super) fn units_floor(self, parts: u128) -> u64 {
+        div_floor(parts, self.period)
+    }
+
+    /// Units that `parts` belong to, a begun one counted whole.
+    pub(super) fn units_ceil(self, parts: u128) -> u64 {
+        div_ceil(parts, self.period)
+    }
+}
+
+/// `a / b`, saturating. Most amounts fit 64 bits, where a division costs a fraction of the 128-bit one.
+pub(super) fn div_floor(a: u128, b: u64) -> u64 {
+    match u64::try_from(a) {
+        Ok(small) => small / b,
+        Err(_) => saturate(a / u128::from(b)),
+    }
+}
+
+/// `a / b` rounded up, saturating.
+pub(super) fn div_ceil(a: u128, b: u64) -> u64 {
+    match u64::try_from(a) {
+        Ok(small) => small.div_ceil(b),
+        Err(_) => saturate(a.div_ceil(u128::from(b))),
+    }
+}
+
+/// `parts · to / from` rounded up: the same amount when the denominator changes. Exact without a wider type, because
+/// the whole quotient and the remainder are scaled apart.
+pub(super) fn rescale_ceil(parts: u128, from: u64, to: u64) -> u128 {
+    let (from, to) = (u128::from(from), u128::from(to));
+    let (whole, rest) = (parts / from, parts % from);
+    whole.saturating_mul(to).saturating_add((rest * to).div_ceil(from))
+}
+
+fn saturate(wide: u128) -> u64 {
+    u64::try_from(wide).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,1 @@
+//! Short examples that explain an algorithm better than a property does.

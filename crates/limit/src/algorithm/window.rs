@@ -1,0 +1,117 @@
+//! Fixed window: a count that starts anew where the next window begins.
+//!
+//! Invariant: a state's `start` lies in the window that it counts, so the window can always be found again from it.
+
+use leasehold_model::{Nanos, Stamp};
+
+use super::{Counting, Want, calendar};
+use crate::{Decision, RetryAfter, Window, WindowState};
+
+/// The numbers of one fixed-window limit.
+#[derive(Clone, Copy)]
+pub(super) struct Windows<'l> {
+    pub(super) window: &'l Window,
+    pub(super) period: u64,
+    pub(super) n: u64,
+}
+
+/// The window that a stamp lies in. Its end is told as a length, since it may lie past the last stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Its first stamp.
+    pub(super) start: Stamp,
+    /// Time from the stamp that was asked about to the next window; never zero.
+    pub(super) left: Nanos,
+}
+
+impl Windows<'_> {
+    fn bounds(&self, at: Stamp) -> Bounds {
+        match self.window {
+            Window::Epoch => {
+                let elapsed = at.0 % self.period;
+                Bounds { start: Stamp(at.0 - elapsed), left: Nanos(self.period - elapsed) }
+            }
+            Window::Calendar { unit, zone } => calendar::bounds(*unit, zone.tz(), at),
+        }
+    }
+
+    /// Units counted in the window of `at`, and its bounds there.
+    fn used(&self, state: &WindowState, at: Stamp) -> (u64, Bounds) {
+        let bounds = self.bounds(at.max(state.start));
+        (if bounds.start == state.start { state.count } else { 0 }, bounds)
+    }
+
+    /// Takes over a count that `old` windows kept: it stays if any of its window lies in the new one, since how much of
+    /// it does is not known.
+    pub(super) fn change(&self, old: &Self, state: &mut WindowState, at: Stamp) {
+        if self.period == old.period && self.window == old.window {
+            return;
+        }
+        let old_end = old.fresh_at(state);
+        let start = self.bounds(at.max(state.start)).start;
+        *state = WindowState { start, count: if old_end > start { state.count } else { 0 } };
+    }
+}
+
+impl Counting for Windows<'_> {
+    type State = WindowState;
+
+    fn cap(&self) -> u64 {
+        self.n
+    }
+
+    fn decide(&self, state: &WindowState, at: Stamp, want: Want) -> Decision {
+        let (used, bounds) = self.used(state, at);
+        let left = self.n.saturating_sub(used);
+        let grant = want.grant(left);
+        let remaining = left - grant.units;
+        let next_unit_after = match (remaining, self.n) {
+            (0, 0) => Nanos::MAX,
+            (0, _) => bounds.left,
+            (_, _) => Nanos::ZERO,
+        };
+        Decision {
+            allowed: grant.allowed,
+            granted: grant.units,
+            remaining,
+            retry_after: grant.retry(self.n, || RetryAfter::In(bounds.left)),
+            reset_after: if used == 0 && grant.units == 0 { Nanos::ZERO } else { bounds.left },
+            next_unit_after,
+            wait: None,
+        }
+    }
+
+    fn charge(&self, state: &mut WindowState, at: Stamp, cost: u64) {
+        let (used, bounds) = self.used(state, at);
+        *state = WindowState { start: bounds.start, count: used.saturating_add(cost) };
+    }
+
+    /// Credits the window that was charged, while it is the one being counted.
+    fn refund(&self, state: &mut WindowState, at: Stamp, cost: u64, charged_at: Stamp) -> u64 {
+        let (used, bounds) = self.used(state, at);
+        if self.bounds(charged_at).start != bounds.start {
+            return 0;
+        }
+        let credit = cost.min(used);
+        *state = WindowState { start: bounds.start, count: used - credit };
+        credit
+    }
+
+    fn in_use(&self, state: &WindowState, at: Stamp) -> (u64, Stamp) {
+        (self.used(state, at).0, at.max(state.start))
+    }
+
+    fn holding(&self, units: u64, at: Stamp) -> WindowState {
+        match units {
+            0 => WindowState::default(),
+            _ => WindowState { start: self.bounds(at).start, count: units },
+        }
+    }
+
+    fn fresh_at(&self, state: &WindowState) -> Stamp {
+        match state.count {
+            0 => Stamp::ZERO,
+            _ => state.start.after(self.bounds(state.start).left),
+        }
+    }
+}
