@@ -5,12 +5,16 @@
 
 pub mod binary;
 pub mod clock;
+pub mod example;
 pub mod http;
 pub mod node;
 pub mod process;
 pub mod require;
+pub mod upstream;
 
 pub use clock::Deadline;
 pub use http::{Http, Reply};
 pub use node::TestNode;
 pub use process::{Process, free_port};
+pub use require::require;
+pub use upstream::Upstream;
