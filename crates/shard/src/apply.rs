@@ -4,6 +4,7 @@ use leasehold_model::{Key, RequestId, Stamp, TenantId};
 
 use crate::evaluate::{Evaluation, Numbers, Touched};
 use crate::hash::{fingerprint_acquire, fingerprint_refund};
+use crate::intern::Under;
 use crate::replies::Remembered;
 use crate::{Acquire, Command, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset, Shard};
 
@@ -75,14 +76,14 @@ impl Shard {
     }
 
     fn commit(&mut self, limits: &[LimitSpec], touched: Touched, at: Stamp) {
-        let Touched { key, numbers, state, taken, .. } = touched;
+        let Touched { key, numbers, state, taken, carried, .. } = touched;
         let Some(state) = state else {
             let Numbers::Stored(id) = numbers else { return };
-            let limit = &self.limits.get(id).limit;
+            let limit = &self.limits.get(id).spec.limit;
             return self.table.change_wide(key, |state| limit.charge(state, at, taken));
         };
         let spec = match numbers {
-            Numbers::Stored(id) => self.limits.get(id),
+            Numbers::Stored(id) => &self.limits.get(id).spec,
             Numbers::Asked(asked) => &limits[asked],
         };
         if spec.limit.fresh_at(&state) <= at {
@@ -94,7 +95,7 @@ impl Shard {
                 self.table.put(key, id, state);
             }
             Numbers::Asked(_) => {
-                let id = self.limits.take(spec);
+                let id = self.limits.take(&Under { spec: spec.clone(), carried });
                 if let Some(before) = self.table.put(key, id, state) {
                     self.limits.release(before);
                 }
@@ -126,8 +127,12 @@ impl Shard {
     fn give_back(&mut self, item: &RefundItem, at: Stamp) -> u64 {
         let Some(counter) = self.table.get(item.key) else { return 0 };
         let id = counter.limit;
+        let Under { spec: LimitSpec { limit, .. }, carried } = self.limits.get(id);
+        // Under other numbers it would be credited by the wrong refill.
+        if *carried > Stamp::ZERO && item.charged_at <= *carried {
+            return 0;
+        }
         let mut state = counter.state.into_owned();
-        let limit = &self.limits.get(id).limit;
         let returned = limit.refund(&mut state, at, item.cost, item.charged_at);
         if limit.fresh_at(&state) <= at {
             self.drop_counter(item.key);
@@ -154,7 +159,7 @@ impl Shard {
     /// Whose counter it is, if it holds anything.
     fn tenant_of(&self, key: Key, at: Stamp) -> Option<TenantId> {
         let counter = self.table.get(key)?;
-        let spec = self.limits.get(counter.limit);
+        let Under { spec, .. } = self.limits.get(counter.limit);
         (spec.limit.fresh_at(counter.state.get()) > at).then_some(spec.tenant)
     }
 

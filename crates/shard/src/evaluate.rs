@@ -4,8 +4,9 @@
 //! fresh one counts as absent, so whether the sweep has been there yet changes no answer.
 
 use leasehold_limit::{Ask, Decision, State};
-use leasehold_model::{Key, Stamp, TenantId};
+use leasehold_model::{Key, Nanos, Stamp, TenantId};
 
+use crate::intern::Under;
 use crate::table::Held;
 use crate::{Acquired, Demand, LimitSpec, Refusal, Shard};
 
@@ -26,6 +27,8 @@ pub(crate) struct Touched {
     pub(crate) state: Option<State>,
     /// Units taken by demands whose charge isn't in `state` yet.
     pub(crate) taken: u64,
+    /// See [`Under::carried`].
+    pub(crate) carried: Stamp,
     stored: bool,
     changed: bool,
     enforced: bool,
@@ -105,29 +108,30 @@ impl<'a> Evaluator<'a> {
             numbers,
             state: Some(spec.limit.fresh()),
             taken: 0,
+            carried: Stamp::ZERO,
             stored,
             changed: false,
             enforced: false,
         };
         let Some(counter) = self.shard.table.get(key) else { return fresh(false) };
-        let under = self.shard.limits.get(counter.limit);
+        let Under { spec: under, carried } = self.shard.limits.get(counter.limit);
         if under.limit.fresh_at(counter.state.get()) <= self.at {
             return fresh(true);
         }
-        let (numbers, state) = if under == spec || spec.version < under.version {
+        let stored = Touched { carried: *carried, ..fresh(true) };
+        if under == spec || spec.version < under.version {
             let state = match counter.state {
                 Held::Narrow(state) => Some(state),
                 Held::Wide(_) => None,
             };
-            (Numbers::Stored(counter.limit), state)
-        } else {
-            let mut state = counter.state.into_owned();
-            if under.limit != spec.limit {
-                spec.limit.carry_over(&under.limit, &mut state, self.at);
-            }
-            (numbers, Some(state))
-        };
-        Touched { state, numbers, ..fresh(true) }
+            return Touched { state, numbers: Numbers::Stored(counter.limit), ..stored };
+        }
+        let mut state = counter.state.into_owned();
+        if under.limit == spec.limit {
+            return Touched { state: Some(state), ..stored };
+        }
+        spec.limit.carry_over(&under.limit, &mut state, self.at);
+        Touched { state: Some(state), carried: carried_at(self.at), ..stored }
     }
 
     /// A second demand on a counter finds it as the first leaves it, and may bring newer numbers.
@@ -141,6 +145,7 @@ impl<'a> Evaluator<'a> {
         let state = self.owned(i);
         if old != spec.limit {
             spec.limit.carry_over(&old, state, at);
+            self.touched[i].carried = carried_at(at);
         }
         self.touched[i].numbers = Numbers::Asked(asked);
     }
@@ -247,10 +252,15 @@ impl<'a> Evaluator<'a> {
 
     fn spec(&self, numbers: Numbers) -> &'a LimitSpec {
         match numbers {
-            Numbers::Stored(id) => self.shard.limits.get(id),
+            Numbers::Stored(id) => &self.shard.limits.get(id).spec,
             Numbers::Asked(asked) => &self.limits[asked],
         }
     }
+}
+
+/// Up to the next whole second, so that counters carried over by one change of rules share a few interned limits.
+fn carried_at(at: Stamp) -> Stamp {
+    Stamp::ZERO.after(Nanos::from_secs(at.since(Stamp::ZERO).secs_ceil()))
 }
 
 /// `decision` without its grant, over a counter that stays as `untouched` shows it.

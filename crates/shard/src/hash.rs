@@ -79,9 +79,10 @@ pub(crate) fn state_hash(shard: &Shard) -> u128 {
     let mut feed = Feed::new();
     feed.u64(shard.last().0);
     feed.key(shard.cursor);
-    for (id, spec) in shard.limits.iter() {
+    for (id, under) in shard.limits.iter() {
         feed.u64(u64::from(id));
-        feed_spec(&mut feed, spec);
+        feed.u64(under.carried.0);
+        feed_spec(&mut feed, &under.spec);
     }
     feed.len(shard.table.len());
     for counter in shard.table.iter() {

@@ -6,30 +6,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use leasehold_model::TenantId;
+use leasehold_model::{Stamp, TenantId};
 
 use crate::LimitSpec;
+
+/// What a counter was written under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Under {
+    /// The numbers, and where they come from.
+    pub spec: LimitSpec,
+    /// Charges up to here may have been made under other numbers and can't be refunded. [`Stamp::ZERO`]: there were none.
+    pub carried: Stamp,
+}
 
 /// Limits by small number.
 #[derive(Debug, Default)]
 pub(crate) struct Interned {
     slots: Vec<Option<Slot>>,
-    ids: BTreeMap<Arc<LimitSpec>, u32>,
+    ids: BTreeMap<Arc<Under>, u32>,
     free: BTreeSet<u32>,
     keys: BTreeMap<TenantId, u32>,
 }
 
 #[derive(Debug)]
 struct Slot {
-    spec: Arc<LimitSpec>,
+    under: Arc<Under>,
     counters: u32,
 }
 
 impl Interned {
     /// The limit of a counter that is stored.
-    pub(crate) fn get(&self, id: u32) -> &LimitSpec {
+    pub(crate) fn get(&self, id: u32) -> &Under {
         let slot = self.slot(id).expect("a stored counter refers to an interned limit");
-        &slot.spec
+        &slot.under
     }
 
     /// How many counters the tenant holds.
@@ -37,15 +46,15 @@ impl Interned {
         self.keys.get(&tenant).copied().unwrap_or(0)
     }
 
-    /// One more counter refers to `spec`; returns its id.
-    pub(crate) fn take(&mut self, spec: &LimitSpec) -> u32 {
-        let id = match self.ids.get(spec) {
+    /// One more counter refers to `under`; returns its id.
+    pub(crate) fn take(&mut self, under: &Under) -> u32 {
+        let id = match self.ids.get(under) {
             Some(&id) => id,
-            None => self.add(spec),
+            None => self.add(under),
         };
         let slot = self.slots.get_mut(at(id)).and_then(Option::as_mut).expect("an id in `ids` has its slot");
         slot.counters = slot.counters.saturating_add(1);
-        let keys = self.keys.entry(spec.tenant).or_default();
+        let keys = self.keys.entry(under.spec.tenant).or_default();
         *keys = keys.saturating_add(1);
         id
     }
@@ -54,12 +63,12 @@ impl Interned {
     pub(crate) fn release(&mut self, id: u32) {
         let place = self.slots.get_mut(at(id)).expect("a stored counter refers to an interned limit");
         let slot = place.as_mut().expect("a stored counter refers to an interned limit");
-        let tenant = slot.spec.tenant;
+        let tenant = slot.under.spec.tenant;
         slot.counters = slot.counters.saturating_sub(1);
         if slot.counters == 0 {
-            let spec = Arc::clone(&slot.spec);
+            let under = Arc::clone(&slot.under);
             *place = None;
-            self.ids.remove(&spec);
+            self.ids.remove(&under);
             self.free.insert(id);
         }
         if let Some(keys) = self.keys.get_mut(&tenant) {
@@ -71,23 +80,23 @@ impl Interned {
     }
 
     /// Every live limit with its id, ids ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &LimitSpec)> {
-        (0u32..).zip(&self.slots).filter_map(|(id, slot)| slot.as_ref().map(|slot| (id, &*slot.spec)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Under)> {
+        (0u32..).zip(&self.slots).filter_map(|(id, slot)| slot.as_ref().map(|slot| (id, &*slot.under)))
     }
 
     fn slot(&self, id: u32) -> Option<&Slot> {
         self.slots.get(at(id))?.as_ref()
     }
 
-    fn add(&mut self, spec: &LimitSpec) -> u32 {
+    fn add(&mut self, under: &Under) -> u32 {
         let id = self.free.pop_first().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1)
                 .expect("no more limits than counters, which are fewer than 2^32")
         });
-        let spec = Arc::new(spec.clone());
-        self.slots[at(id)] = Some(Slot { spec: Arc::clone(&spec), counters: 0 });
-        self.ids.insert(spec, id);
+        let under = Arc::new(under.clone());
+        self.slots[at(id)] = Some(Slot { under: Arc::clone(&under), counters: 0 });
+        self.ids.insert(under, id);
         id
     }
 }
@@ -103,15 +112,16 @@ mod tests {
 
     use super::*;
 
-    fn spec(tenant: u64, n: u64) -> LimitSpec {
+    fn under(tenant: u64, n: u64) -> Under {
         let limit = Limit::new(Algorithm::SlidingLog, n, Nanos(1)).expect("valid");
-        LimitSpec { tenant: TenantId(tenant), version: RulesVersion(1), limit }
+        let spec = LimitSpec { tenant: TenantId(tenant), version: RulesVersion(1), limit };
+        Under { spec, carried: Stamp::ZERO }
     }
 
     #[test]
     fn a_limit_lives_as_long_as_a_counter_refers_to_it() {
         let mut interned = Interned::default();
-        let (a, b) = (spec(1, 1), spec(2, 2));
+        let (a, b) = (under(1, 1), under(2, 2));
         assert_eq!((interned.take(&a), interned.take(&b), interned.take(&a)), (0, 1, 0));
         assert_eq!((interned.keys_of(TenantId(1)), interned.keys_of(TenantId(2))), (2, 1));
         interned.release(0);
@@ -125,12 +135,12 @@ mod tests {
     fn the_lowest_free_id_is_taken_again() {
         let mut interned = Interned::default();
         for n in 0..4 {
-            interned.take(&spec(1, n));
+            interned.take(&under(1, n));
         }
         interned.release(2);
         interned.release(1);
         assert_eq!(
-            (interned.take(&spec(1, 9)), interned.take(&spec(1, 8)), interned.take(&spec(1, 7))),
+            (interned.take(&under(1, 9)), interned.take(&under(1, 8)), interned.take(&under(1, 7))),
             (1, 2, 4)
         );
     }

@@ -17,6 +17,7 @@ mod table;
 pub use command::{
     Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
 };
+pub use intern::Under;
 pub use replies::Remembered;
 
 use leasehold_model::{Key, Stamp, TimeLine};

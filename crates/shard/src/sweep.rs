@@ -35,7 +35,8 @@ impl Shard {
                 return;
             };
             let key = counter.key;
-            let fresh = self.limits.get(counter.limit).limit.fresh_at(counter.state.get()) <= at;
+            let limit = &self.limits.get(counter.limit).spec.limit;
+            let fresh = limit.fresh_at(counter.state.get()) <= at;
             self.cursor = Key::from_u128(key.to_u128().wrapping_add(1));
             if fresh {
                 self.drop_counter(key);
