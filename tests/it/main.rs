@@ -4,5 +4,4 @@ mod arrows;
 mod clients;
 mod envoy;
 mod exact;
-mod nginx;
 mod style;

@@ -1,2 +1,25 @@
-//! The one binary: `leasehold`.
-fn main() {}
+//! The one binary: `leasehold`. Parses the command line, runs one command, turns its outcome into an exit code.
+//!
+//! Exit codes: 0 ok, 1 error, 2 usage or bad configuration, 3 denied. Answers go to stdout, everything else to stderr.
+
+mod bench;
+mod commands;
+mod failure;
+mod output;
+mod remote;
+mod simulate;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let cli = match commands::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(usage) => return output::usage(&usage),
+    };
+    match commands::run(cli) {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => output::failure(&failure),
+    }
+}

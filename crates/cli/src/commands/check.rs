@@ -1,0 +1,259 @@
+//! `leasehold check`, `peek` and `reset`: one conversation with a running server over gRPC.
+
+use leasehold_wire::proto::leasehold::v1 as pb;
+use pb::limiter_client::LimiterClient;
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format, number, text};
+use crate::remote::{Remote, Server, block_on};
+
+/// What a check, a peek and a reset have in common.
+#[derive(Debug, clap::Args)]
+struct Descriptor {
+    /// The domain: the namespace of rules.
+    domain: String,
+    /// The request's attributes.
+    #[arg(value_name = "NAME=VALUE", value_parser = parse_attribute)]
+    attributes: Vec<(String, String)>,
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Arguments of `leasehold check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    descriptor: Descriptor,
+    /// Units to take; 0 only looks.
+    #[arg(long, default_value_t = 1)]
+    cost: u64,
+    /// Repeated under one id, the request is charged once and gets the same answer.
+    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
+    request_id: String,
+}
+
+/// Arguments of `leasehold peek`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PeekArgs {
+    #[command(flatten)]
+    descriptor: Descriptor,
+}
+
+/// Arguments of `leasehold reset`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResetArgs {
+    #[command(flatten)]
+    descriptor: Descriptor,
+    /// Only this rule's counter.
+    #[arg(long, default_value = "", hide_default_value = true)]
+    rule: String,
+}
+
+/// Splits `name=value` at its first `=`; the value may hold more of them, or nothing.
+pub(super) fn parse_attribute(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some(("", _)) => Err("the name before `=` is empty".to_owned()),
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(format!("write name=value, for example {text}=...")),
+    }
+}
+
+impl Descriptor {
+    fn attributes(&self) -> Vec<pb::Attribute> {
+        let attribute = |(name, value): &(String, String)| pb::Attribute {
+            name: name.clone(),
+            value: value.clone().into_bytes().into(),
+        };
+        self.attributes.iter().map(attribute).collect()
+    }
+}
+
+/// Takes from every limit that applies, or from none.
+pub(super) fn check(args: &CheckArgs, format: Format) -> Result<Outcome, Failure> {
+    let request = pb::CheckRequest {
+        domain: args.descriptor.domain.clone(),
+        attributes: args.descriptor.attributes(),
+        cost: Some(args.cost),
+        request_id: args.request_id.clone(),
+    };
+    let answer = block_on(async {
+        let remote = args.descriptor.server.connect().await?;
+        let answer = LimiterClient::new(remote.channel.clone()).check(remote.request(request)).await;
+        answered(&remote, answer)
+    })?;
+    Ok(show(&answer, args.cost == 0, format))
+}
+
+/// Looks, and takes nothing.
+pub(super) fn peek(args: &PeekArgs, format: Format) -> Result<Outcome, Failure> {
+    let request =
+        pb::PeekRequest { domain: args.descriptor.domain.clone(), attributes: args.descriptor.attributes() };
+    let answer = block_on(async {
+        let remote = args.descriptor.server.connect().await?;
+        let answer = LimiterClient::new(remote.channel.clone()).peek(remote.request(request)).await;
+        answered(&remote, answer)
+    })?;
+    Ok(show(&answer, true, format))
+}
+
+/// Makes counters fresh.
+pub(super) fn reset(args: &ResetArgs, format: Format) -> Result<Outcome, Failure> {
+    let request = pb::ResetRequest {
+        domain: args.descriptor.domain.clone(),
+        attributes: args.descriptor.attributes(),
+        rule: args.rule.clone(),
+    };
+    let answer = block_on(async {
+        let remote = args.descriptor.server.connect().await?;
+        let answer = LimiterClient::new(remote.channel.clone()).reset(remote.request(request)).await;
+        answered(&remote, answer)
+    })?;
+    match format {
+        Format::Json => output::json(&json!({ "reset": answer.reset })),
+        Format::Table | Format::Svg => output::line(match answer.reset {
+            0 => "nothing to reset: no counter held anything".to_owned(),
+            1 => "1 counter is fresh again".to_owned(),
+            more => format!("{more} counters are fresh again"),
+        }),
+    }
+    Ok(Outcome::Done)
+}
+
+fn answered<T>(remote: &Remote, answer: Result<tonic::Response<T>, tonic::Status>) -> Result<T, Failure> {
+    answer.map(tonic::Response::into_inner).map_err(|status| remote.refused(&status))
+}
+
+/// Prints an answer; a peek speaks of what would be.
+pub(super) fn show(answer: &pb::CheckResponse, peek: bool, format: Format) -> Outcome {
+    match format {
+        Format::Json => output::json(&to_json(answer)),
+        Format::Table | Format::Svg => output::raw(&to_table(answer, peek)),
+    }
+    match answer.verdict() {
+        pb::Verdict::Allowed => Outcome::Done,
+        pb::Verdict::Unspecified | pb::Verdict::OverLimit | pb::Verdict::Unavailable => Outcome::Denied,
+    }
+}
+
+fn to_table(answer: &pb::CheckResponse, peek: bool) -> String {
+    let verdict = match (answer.verdict(), peek) {
+        (pb::Verdict::Allowed, false) => "allowed",
+        (pb::Verdict::Allowed, true) => "would be allowed",
+        (pb::Verdict::OverLimit, false) => "denied: over the limit, nothing was charged",
+        (pb::Verdict::OverLimit, true) => "would be denied: over the limit",
+        (pb::Verdict::Unavailable | pb::Verdict::Unspecified, _) => "denied: the limit could not be asked",
+    };
+    let degraded = if answer.degraded { " (degraded: a limit could not be asked)" } else { "" };
+    if answer.matched.is_empty() {
+        return format!("{verdict}{degraded}: no rule matched\n");
+    }
+    let columns = [
+        text("rule"),
+        text("limit"),
+        text("allowed"),
+        number("remaining"),
+        number("retry after"),
+        number("reset after"),
+    ];
+    format!("{verdict}{degraded}\n\n") + &output::table(&columns, answer.matched.iter().map(row))
+}
+
+fn row(matched: &pb::MatchedRule) -> Vec<String> {
+    let shadow = if matched.shadow { " (shadow)" } else { "" };
+    let mut row = vec![
+        format!("{}{shadow}", matched.rule),
+        matched.limit.as_ref().map_or_else(|| "-".to_owned(), describe_limit),
+        if matched.allowed { "yes" } else { "no" }.to_owned(),
+    ];
+    row.extend(match matched.outcome() {
+        pb::Outcome::Decided => [matched.remaining.to_string(), retry(matched), reset_after(matched)],
+        pb::Outcome::Unavailable => ["unavailable".to_owned(), "-".to_owned(), "-".to_owned()],
+        pb::Outcome::Unidentified => ["no attribute".to_owned(), "-".to_owned(), "-".to_owned()],
+        pb::Outcome::Unspecified => ["-".to_owned(), "-".to_owned(), "-".to_owned()],
+    });
+    row
+}
+
+fn retry(matched: &pb::MatchedRule) -> String {
+    match &matched.retry {
+        None => "-".to_owned(),
+        Some(pb::matched_rule::Retry::RetryAfter(wait)) => output::duration(nanos(wait.seconds, wait.nanos)),
+        Some(pb::matched_rule::Retry::Never(_)) => "never".to_owned(),
+    }
+}
+
+fn reset_after(matched: &pb::MatchedRule) -> String {
+    let text = |nanos| output::duration(nanos);
+    matched
+        .reset_after
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), |after| text(nanos(after.seconds, after.nanos)))
+}
+
+/// A protobuf duration in nanoseconds; a negative one, which no server sends, is none.
+fn nanos(seconds: i64, nanos: i32) -> u64 {
+    let seconds = u64::try_from(seconds).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(nanos).unwrap_or(0))
+}
+
+fn describe_limit(limit: &pb::Limit) -> String {
+    let period = limit.period.as_ref().map_or(0, |period| nanos(period.seconds, period.nanos));
+    let rate = output::rate(limit.n, period);
+    match limit.algorithm() {
+        pb::Algorithm::TokenBucket | pb::Algorithm::LeakyBucket if limit.burst != limit.n => {
+            format!("{rate}, burst {}", limit.burst)
+        }
+        pb::Algorithm::Shaper => format!("{rate}, queue {}", limit.queue),
+        pb::Algorithm::TokenBucket
+        | pb::Algorithm::LeakyBucket
+        | pb::Algorithm::FixedWindow
+        | pb::Algorithm::SlidingLog
+        | pb::Algorithm::SlidingCounter
+        | pb::Algorithm::Unspecified => rate,
+    }
+}
+
+fn to_json(answer: &pb::CheckResponse) -> Value {
+    let verdict = match answer.verdict() {
+        pb::Verdict::Allowed => "allowed",
+        pb::Verdict::OverLimit => "over_limit",
+        pb::Verdict::Unavailable => "unavailable",
+        pb::Verdict::Unspecified => "unspecified",
+    };
+    json!({
+        "verdict": verdict,
+        "degraded": answer.degraded,
+        "rules_version": answer.rules_version,
+        "matched": answer.matched.iter().map(matched_json).collect::<Vec<_>>(),
+    })
+}
+
+fn matched_json(matched: &pb::MatchedRule) -> Value {
+    let mut object = json!({
+        "rule": matched.rule,
+        "limit": matched.limit.as_ref().map(describe_limit),
+        "shadow": matched.shadow,
+        "allowed": matched.allowed,
+    });
+    match matched.outcome() {
+        pb::Outcome::Decided => {
+            let span = |seconds, fraction| Value::from(nanos(seconds, fraction));
+            object["remaining"] = matched.remaining.into();
+            object["retry_after_ns"] = match &matched.retry {
+                None => Value::Null,
+                Some(pb::matched_rule::Retry::RetryAfter(wait)) => span(wait.seconds, wait.nanos),
+                Some(pb::matched_rule::Retry::Never(_)) => "never".into(),
+            };
+            object["reset_after_ns"] =
+                matched.reset_after.as_ref().map(|after| span(after.seconds, after.nanos)).into();
+            if let Some(wait) = &matched.wait {
+                object["wait_ns"] = span(wait.seconds, wait.nanos);
+            }
+        }
+        pb::Outcome::Unavailable => object["error"] = "unavailable".into(),
+        pb::Outcome::Unidentified => object["error"] = "unidentified".into(),
+        pb::Outcome::Unspecified => {}
+    }
+    object
+}

@@ -1,0 +1,114 @@
+//! `leasehold dev`: a node to try things out on, in this process, with example rules.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use leasehold_limit::rules::RuleBook;
+use leasehold_node::{Config, DevOptions, Node};
+
+use super::node::serve;
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, text};
+
+/// Arguments of `leasehold dev`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A rule file, or a folder of them, instead of the example rules. Changes are picked up.
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+    /// Where to serve clients: HTTP, gRPC and Envoy. Port 0 takes any free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7600")]
+    http: SocketAddr,
+    /// Where to serve operators: metrics, status and rules.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7602")]
+    admin: SocketAddr,
+    /// Log more: -v what an operator wants in a timeline, -vv details, -vvv every request.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
+    let mut config = Config::dev(DevOptions {
+        rules: args.rules.clone(),
+        clients: Some(args.http),
+        admin: Some(args.admin),
+    });
+    config.log.level = match args.verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        3.. => "trace",
+    }
+    .to_owned();
+    leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
+    serve(config, |node| output::raw(&banner(node)))
+}
+
+fn banner(node: &Node) -> String {
+    let (clients, admin) = (node.client_addr(), node.admin_addr());
+    let book = node.rules();
+    let source = node.rules_status().source;
+    format!(
+        "leasehold {version} is ready\n\n\
+         \x20 clients    http://{clients}   HTTP, gRPC, Envoy RLS\n\
+         \x20 operators  http://{admin}   /metrics, /status\n\
+         \x20 rules      {source}\n\n\
+         {rules}\n\
+         Try it:\n\n{curl}\n\n\
+         Ctrl-C ends it.\n",
+        version = env!("CARGO_PKG_VERSION"),
+        rules = rules_table(&book),
+        curl = example(&book, clients),
+    )
+}
+
+/// Rules shown at the start; more are counted, so that the banner fits a screen.
+const RULES_SHOWN_MAX: usize = 12;
+
+fn rules_table(book: &RuleBook) -> String {
+    let rules: Vec<_> = book.domains.values().flat_map(|domain| &domain.rules).collect();
+    let columns = [text("domain"), text("rule"), text("limit"), text("algorithm"), text("per")];
+    let rows = rules.iter().take(RULES_SHOWN_MAX).map(|rule| {
+        let per: Vec<_> = rule.per.iter().map(|dimension| &*dimension.attribute).collect();
+        vec![
+            rule.domain.to_string(),
+            rule.name.to_string(),
+            output::limit(&rule.limit),
+            rule.limit.algorithm().name().to_owned(),
+            if per.is_empty() { "-".to_owned() } else { per.join(", ") },
+        ]
+    });
+    let mut table = output::table(&columns, rows);
+    if let Some(more) = rules.len().checked_sub(RULES_SHOWN_MAX).filter(|more| *more > 0) {
+        table.push_str(&format!("and {more} more\n"));
+    }
+    table
+}
+
+/// A request that the first rule applies to, as a command that can be pasted.
+fn example(book: &RuleBook, clients: SocketAddr) -> String {
+    let Some(rule) = book.domains.values().find_map(|domain| domain.rules.first()) else {
+        return "  (there are no rules yet)".to_owned();
+    };
+    let mut attributes = serde_json::Map::new();
+    for condition in &rule.when {
+        attributes.insert(condition.attribute.to_string(), sample(&condition.pattern).into());
+    }
+    for dimension in &rule.per {
+        let value = if &*dimension.attribute == "ip" { "203.0.113.7" } else { "alice" };
+        attributes.entry(dimension.attribute.to_string()).or_insert_with(|| value.into());
+    }
+    let body = serde_json::json!({ "domain": &*rule.domain, "attributes": attributes });
+    format!("  curl -i http://{clients}/v1/check -d \\\n    '{}'", body.to_string().replace('\'', "'\\''"))
+}
+
+/// A value that a pattern accepts.
+fn sample(pattern: &leasehold_limit::rules::Pattern) -> String {
+    use leasehold_limit::rules::Pattern;
+    match pattern {
+        Pattern::Exact(bytes) | Pattern::Prefix(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Pattern::OneOf(patterns) => patterns.first().map(sample).unwrap_or_default(),
+        Pattern::Cidr(networks) => networks.first().map(|net| net.addr().to_string()).unwrap_or_default(),
+    }
+}

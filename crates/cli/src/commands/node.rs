@@ -1,0 +1,96 @@
+//! `leasehold node`: a node from a configuration file, until it is told to stop.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use leasehold_node::{Config, DEFAULT_CONFIG_YAML, Node, StartError};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::commands::rules::show_mistakes;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+
+/// Arguments of `leasehold node`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration, as YAML.
+    #[arg(long, value_name = "FILE", required_unless_present = "print_default_config")]
+    config: Option<PathBuf>,
+    /// Print the default configuration, every field with its comment, and exit.
+    #[arg(long, conflicts_with = "config")]
+    print_default_config: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
+    let Some(path) = &args.config else {
+        output::raw(DEFAULT_CONFIG_YAML);
+        return Ok(Outcome::Done);
+    };
+    let config = read_config(path)?;
+    leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
+    serve(config, |_| {})
+}
+
+fn read_config(path: &Path) -> Result<Config, Failure> {
+    let name = path.display().to_string();
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {name}")).map_err(|error| {
+            Failure::usage(error).next("print one to start from: leasehold node --print-default-config")
+        })?;
+    Config::from_yaml(&name, &text).map_err(Failure::usage)
+}
+
+/// Starts a node, says so, and serves until SIGTERM or Ctrl-C; then lets what is in flight finish.
+pub(super) fn serve(config: Config, started: impl FnOnce(&Node)) -> Result<Outcome, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the network runtime")?;
+    let outcome = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+        let node = Node::start(config).await.map_err(not_started)?;
+        started(&node);
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        if node.drain().await {
+            Ok(Outcome::Done)
+        } else {
+            Err(Failure::error(anyhow!("stopped before everything in flight had finished"))
+                .next("give it longer with drain_seconds"))
+        }
+    });
+    // What is still in flight had its time; nothing may keep the process from ending.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn not_started(error: StartError) -> Failure {
+    match error {
+        StartError::Rules(mistakes) => {
+            let count = mistakes.len();
+            show_mistakes(&mistakes);
+            Failure::usage(anyhow!("{count} mistakes in the rules"))
+                .next("mend them and try again; `leasehold rules lint` finds them without starting a node")
+        }
+        StartError::Bind { field, addr, ref source } => {
+            let next = bind_step(field, source);
+            Failure::error(anyhow::Error::new(error).context(format!("cannot listen on {addr}"))).next(next)
+        }
+        StartError::ReadRules { .. } | StartError::Secret { .. } => Failure::usage(error),
+        StartError::System { .. } => Failure::error(error),
+    }
+}
+
+fn bind_step(field: &str, source: &std::io::Error) -> String {
+    let flag = if field.starts_with("admin") { "--admin" } else { "--http" };
+    if source.kind() == std::io::ErrorKind::AddrInUse {
+        return format!(
+            "another process has it; choose another with {flag} 127.0.0.1:PORT (in a configuration: {field})"
+        );
+    }
+    format!("choose another address with {flag} (in a configuration: {field})")
+}

@@ -1,0 +1,190 @@
+//! `leasehold rules lint`: every mistake with its place, its line and the fix, in the form compilers use.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use leasehold_limit::KeySecret;
+use leasehold_limit::rules::{self, Domain, RuleBook, RuleError};
+use leasehold_model::RulesVersion;
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Format};
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of one rule file; a longer one is refused before it is read into memory, as a server refuses it.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Columns of a source line that are shown, so that a file without line ends doesn't flood the terminal.
+const SOURCE_COLUMNS_MAX: usize = 160;
+
+/// Counter names don't matter to a file on its own, so any secret serves to read one.
+pub(super) const OFFLINE_SECRET: KeySecret = KeySecret::new([0; 16]);
+
+/// Arguments of `leasehold rules lint`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Rule files, or folders with *.yaml and *.yml files, which are read together as a server would.
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+}
+
+/// A domain that was read, and how its file is called.
+pub(super) type Named = (String, Domain);
+
+/// Runs the command.
+pub(super) fn run(args: &Args, format: Format) -> Result<Outcome, Failure> {
+    let files = rule_files(&args.paths)?;
+    let (domains, mistakes) = read(&files)?;
+    match format {
+        Format::Json => output::json(&to_json(&domains, &mistakes)),
+        Format::Table | Format::Svg => output::raw(&report(files.len(), &domains, &mistakes)),
+    }
+    Ok(if mistakes.is_empty() { Outcome::Done } else { Outcome::MistakesFound })
+}
+
+/// Reads and checks `files` as one set.
+pub(super) fn read(files: &[PathBuf]) -> Result<(Vec<Named>, Vec<RuleError>)> {
+    let (mut domains, mut mistakes) = (Vec::new(), Vec::new());
+    for path in files {
+        let name = path.display().to_string();
+        match rules::parse(&name, &read_file(path)?, &OFFLINE_SECRET) {
+            Ok(domain) => domains.push((name, domain)),
+            Err(found) => mistakes.extend(found),
+        }
+    }
+    if let Err(found) = RuleBook::new(RulesVersion(1), domains.clone()) {
+        mistakes.extend(found);
+    }
+    Ok((domains, mistakes))
+}
+
+/// The rule files that `paths` name; of folders, the YAML files in them by name.
+pub(super) fn rule_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut found =
+            yaml_files(path).with_context(|| format!("cannot read the folder {}", path.display()))?;
+        ensure!(!found.is_empty(), "{}: no *.yaml or *.yml file in it", path.display());
+        found.sort();
+        files.append(&mut found);
+    }
+    Ok(files)
+}
+
+fn yaml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_file()
+            && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+        {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// Reads a rule file.
+pub(super) fn read_file(path: &Path) -> Result<String> {
+    let name = path.display();
+    let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
+    ensure!(size <= FILE_BYTES_MAX, "{name}: {size} bytes; a rule file has at most {FILE_BYTES_MAX}");
+    let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    String::from_utf8(bytes).with_context(|| format!("{name}: not text in UTF-8"))
+}
+
+fn report(files: usize, domains: &[Named], mistakes: &[RuleError]) -> String {
+    if mistakes.is_empty() {
+        let line =
+            |(file, domain): &Named| format!("ok: {file}: domain {}, {}\n", domain.name, rules(domain));
+        return domains.iter().map(line).collect();
+    }
+    let mut text = describe(mistakes);
+    text.push_str(&format!("{} in {}\n", plural(mistakes.len(), "mistake"), plural(files, "file")));
+    text
+}
+
+fn rules(domain: &Domain) -> String {
+    plural(domain.rules.len(), "rule")
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn to_json(domains: &[Named], mistakes: &[RuleError]) -> Value {
+    let domain = |(file, domain): &Named| json!({ "file": file, "domain": &*domain.name, "rules": domain.rules.len() });
+    json!({
+        "ok": mistakes.is_empty(),
+        "domains": domains.iter().map(domain).collect::<Vec<_>>(),
+        "mistakes": mistakes.iter().map(mistake_json).collect::<Vec<_>>(),
+    })
+}
+
+/// A mistake as JSON.
+pub(super) fn mistake_json(mistake: &RuleError) -> Value {
+    json!({
+        "file": mistake.file,
+        "line": mistake.line,
+        "column": mistake.column,
+        "field": mistake.field,
+        "message": mistake.message,
+        "fix": mistake.fix,
+    })
+}
+
+/// Prints mistakes to standard error, each with the line it is on where its file can be read.
+pub(in crate::commands) fn show_mistakes(mistakes: &[RuleError]) {
+    output::note(describe(mistakes).trim_end());
+    output::note("");
+}
+
+/// Mistakes with the lines they are on.
+pub(super) fn describe(mistakes: &[RuleError]) -> String {
+    let mut text = String::new();
+    let mut source: Option<(&str, String)> = None;
+    for mistake in mistakes {
+        if source.as_ref().is_none_or(|(file, _)| *file != mistake.file) {
+            source = Some((&mistake.file, read_file(Path::new(&mistake.file)).unwrap_or_default()));
+        }
+        let lines = source.as_ref().map_or("", |(_, lines)| lines);
+        text.push_str(&render(mistake, lines));
+        text.push('\n');
+    }
+    text
+}
+
+/// One mistake: message, place, line with a caret below the column, and the fix.
+pub(super) fn render(mistake: &RuleError, source: &str) -> String {
+    let RuleError { file, line, column, field, message, fix } = mistake;
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+    let mut text = format!("error: {field}{message}\n{margin}--> {file}:{line}:{column}\n");
+    if let Some(shown) = line.checked_sub(1).and_then(|index| source.lines().nth(index)) {
+        let (shown, indent) = clip(shown, *column);
+        text.push_str(&format!("{margin} |\n{number} | {shown}\n{margin} | {indent}^\n"));
+    }
+    if !fix.is_empty() {
+        text.push_str(&format!("{margin} = fix: {fix}\n"));
+    }
+    text
+}
+
+/// The part of a line that is shown, and the blanks that put a caret below `column` (from 1, in characters).
+fn clip(line: &str, column: usize) -> (String, String) {
+    let before = column.saturating_sub(1);
+    let skipped = if before < SOURCE_COLUMNS_MAX { 0 } else { before - SOURCE_COLUMNS_MAX / 2 };
+    let shown: String = line.chars().skip(skipped).take(SOURCE_COLUMNS_MAX).collect();
+    let blank = |c: char| if c == '\t' { '\t' } else { ' ' };
+    let mut indent: String = line.chars().skip(skipped).take(before - skipped).map(blank).collect();
+    indent.push_str(&" ".repeat((before - skipped).saturating_sub(indent.chars().count())));
+    (shown, indent)
+}

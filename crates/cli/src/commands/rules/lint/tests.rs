@@ -1,0 +1,35 @@
+use super::*;
+
+fn mistake(line: usize, column: usize) -> RuleError {
+    RuleError {
+        file: "api.yaml".to_owned(),
+        line,
+        column,
+        field: "limits[0].burst".to_owned(),
+        message: "it is 0".to_owned(),
+        fix: "use at least 1".to_owned(),
+    }
+}
+
+#[test]
+fn a_mistake_is_shown_with_its_line_and_a_caret_below_the_column() {
+    let text = render(&mistake(2, 8), "limits:\n\tburst: 0\n");
+    let expected = "error: limits[0].burst: it is 0\n --> api.yaml:2:8\n  |\n2 | \tburst: 0\n  | \t      ^\n  = fix: use at least 1\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_mistake_whose_line_is_not_at_hand_still_names_its_place() {
+    for line in [0, 9] {
+        let text = render(&mistake(line, 1), "");
+        assert!(text.contains(&format!("--> api.yaml:{line}:1")), "{text}");
+        assert!(!text.contains('^'), "{text}");
+    }
+}
+
+#[test]
+fn a_column_beyond_the_line_or_far_along_it_still_gets_its_caret_in_view() {
+    assert_eq!(clip("ab", 5), ("ab".to_owned(), "    ".to_owned()));
+    let (shown, indent) = clip(&"x".repeat(10_000), 9_000);
+    assert!(shown.len() <= SOURCE_COLUMNS_MAX && indent.len() < SOURCE_COLUMNS_MAX);
+}

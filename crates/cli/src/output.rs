@@ -1,0 +1,197 @@
+//! The only place that prints: answers to stdout, errors to stderr, tables, JSON and lengths of time for people.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use leasehold_limit::{Algorithm, Limit, RetryAfter, Window};
+use leasehold_model::Nanos;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+#[cfg(test)]
+mod tests;
+
+/// How answers are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
+    /// A drawing; only `simulate` makes one.
+    #[value(hide = true)]
+    Svg,
+}
+
+/// A column of a table: its title, and whether its cells are numbers.
+pub(crate) type Column = (&'static str, CellAlignment);
+
+/// A column of words.
+pub(crate) const fn text(title: &'static str) -> Column {
+    (title, CellAlignment::Left)
+}
+
+/// A column of numbers.
+pub(crate) const fn number(title: &'static str) -> Column {
+    (title, CellAlignment::Right)
+}
+
+/// Prints one line. A reader that went away (`| head`) is no error.
+pub(crate) fn line(text: impl Display) {
+    let _gone = writeln!(io::stdout().lock(), "{text}");
+}
+
+/// Prints text as it is.
+pub(crate) fn raw(text: &str) {
+    let _gone = io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Prints one line about what goes on, where it doesn't mix with answers.
+pub(crate) fn note(text: impl Display) {
+    let _gone = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Prints `value` as indented JSON.
+pub(crate) fn json(value: &impl Serialize) {
+    let text = serde_json::to_string_pretty(value).expect("plain structs with string keys always serialize");
+    line(text);
+}
+
+/// Lays rows out under their titles.
+pub(crate) fn table(columns: &[Column], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(columns.iter().map(|(title, _)| title.to_uppercase()));
+    table.add_rows(rows);
+    for (column, (_, alignment)) in table.column_iter_mut().zip(columns) {
+        column.set_padding((0, 2)).set_cell_alignment(*alignment);
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Prints a command line that can't be understood, or the help that was asked for.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let _gone = error.print();
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}
+
+/// Prints why a command failed, its causes and the next step; returns its exit code.
+pub(crate) fn failure(failure: &Failure) -> ExitCode {
+    let bold =
+        io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    note(describe(failure, bold));
+    ExitCode::from(failure.code)
+}
+
+fn describe(failure: &Failure, bold: bool) -> String {
+    let label = if bold { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
+    let mut text = format!("{label} {}", failure.error);
+    let mut said = failure.error.to_string();
+    for cause in failure.error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !said.contains(&cause) {
+            text.push_str(&format!("\n  caused by: {cause}"));
+            said = cause;
+        }
+    }
+    if let Some(step) = &failure.next_step {
+        text.push_str(&format!("\n  next: {step}"));
+    }
+    text
+}
+
+/// A length of time for people, rounded up to what they would read: `12s`, `1m 30s`, `250ms`.
+pub(crate) fn duration(nanos: u64) -> String {
+    const MILLI: u64 = 1_000_000;
+    const SECOND: u64 = 1_000_000_000;
+    match nanos {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{nanos}ns"),
+        1_000..MILLI => format!("{}us", nanos.div_ceil(1_000)),
+        MILLI..SECOND => format!("{}ms", nanos.div_ceil(MILLI)),
+        SECOND.. => long_duration(nanos.div_ceil(MILLI)),
+    }
+}
+
+fn long_duration(millis: u64) -> String {
+    let seconds = millis.div_ceil(1_000);
+    match seconds {
+        0..=60 => decimal(millis),
+        61..3_600 => two_units(seconds, 60, "m", 1, "s"),
+        3_600..86_400 => two_units(seconds, 3_600, "h", 60, "m"),
+        86_400.. => two_units(seconds, 86_400, "d", 3_600, "h"),
+    }
+}
+
+fn decimal(millis: u64) -> String {
+    let (whole, rest) = (millis / 1_000, millis % 1_000);
+    if rest == 0 {
+        return format!("{whole}s");
+    }
+    format!("{}s", format!("{whole}.{rest:03}").trim_end_matches('0'))
+}
+
+fn two_units(seconds: u64, large: u64, large_name: &str, small: u64, small_name: &str) -> String {
+    let seconds = seconds.div_ceil(small) * small;
+    let (whole, rest) = (seconds / large, seconds % large / small);
+    if rest == 0 { format!("{whole}{large_name}") } else { format!("{whole}{large_name} {rest}{small_name}") }
+}
+
+/// A count with thousands apart: `1,234,567`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// When to come back, for people.
+pub(crate) fn retry_after(retry: Option<RetryAfter>) -> String {
+    match retry {
+        None => "-".to_owned(),
+        Some(RetryAfter::In(wait)) => duration(wait.0),
+        Some(RetryAfter::Never) => "never".to_owned(),
+    }
+}
+
+/// A rate as rules spell it: `5/min`, `6000/hour`, `10/90s`.
+pub(crate) fn rate(n: u64, period_nanos: u64) -> String {
+    let period = match period_nanos {
+        1_000_000_000 => "second".to_owned(),
+        60_000_000_000 => "min".to_owned(),
+        3_600_000_000_000 => "hour".to_owned(),
+        86_400_000_000_000 => "day".to_owned(),
+        604_800_000_000_000 => "week".to_owned(),
+        2_592_000_000_000_000 => "month".to_owned(),
+        31_536_000_000_000_000 => "year".to_owned(),
+        other => Nanos(other).to_string(),
+    };
+    format!("{n}/{period}")
+}
+
+/// The numbers of a limit on one line: `6000/hour, burst 200`.
+pub(crate) fn limit(limit: &Limit) -> String {
+    let rate = rate(limit.n(), limit.period().0);
+    match limit.algorithm() {
+        Algorithm::TokenBucket { burst } | Algorithm::LeakyBucket { burst } if *burst != limit.n() => {
+            format!("{rate}, burst {burst}")
+        }
+        Algorithm::Shaper { queue } => format!("{rate}, queue {queue}"),
+        Algorithm::FixedWindow(Window::Calendar { zone, .. }) if zone.name() != "UTC" => {
+            format!("{rate}, {}", zone.name())
+        }
+        Algorithm::TokenBucket { .. }
+        | Algorithm::LeakyBucket { .. }
+        | Algorithm::FixedWindow(_)
+        | Algorithm::SlidingLog
+        | Algorithm::SlidingCounter => rate,
+    }
+}

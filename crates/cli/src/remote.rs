@@ -1,0 +1,134 @@
+//! A connection to a running server, and its refusals in words a person can act on.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+use crate::failure::Failure;
+
+/// Where a server is and how long to wait for it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Server {
+    /// The server's address for clients.
+    #[arg(long, env = "LEASEHOLD_SERVER", default_value = "http://127.0.0.1:7600", value_name = "URL")]
+    server: String,
+    /// How long to wait for the answer, in all: 500ms, 2s.
+    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    timeout: Duration,
+}
+
+/// Where a server's operators' port is and how long to wait for it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AdminServer {
+    /// The server's address for operators.
+    #[arg(long, env = "LEASEHOLD_ADMIN", default_value = "http://127.0.0.1:7602", value_name = "URL")]
+    admin: String,
+    /// How long to wait for the answer, in all: 500ms, 2s.
+    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
+    timeout: Duration,
+}
+
+/// A server that answers, and how long each answer may take.
+pub(crate) struct Remote {
+    /// The open connection.
+    pub(crate) channel: Channel,
+    url: String,
+    timeout: Duration,
+}
+
+impl Server {
+    /// Connects.
+    pub(crate) async fn connect(&self) -> Result<Remote, Failure> {
+        Remote::connect(&self.server, self.timeout, "--server").await
+    }
+}
+
+impl AdminServer {
+    /// Connects.
+    pub(crate) async fn connect(&self) -> Result<Remote, Failure> {
+        Remote::connect(&self.admin, self.timeout, "--admin").await
+    }
+}
+
+impl Remote {
+    /// Connects to `url`, which the flag `flag` named.
+    pub(crate) async fn connect(url: &str, timeout: Duration, flag: &str) -> Result<Self, Failure> {
+        let full = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let endpoint = Endpoint::from_shared(full.clone())
+            .with_context(|| format!("{flag}: {url:?} is no URL; write http://HOST:PORT"))
+            .map_err(Failure::usage)?;
+        let channel =
+            endpoint.connect_timeout(timeout).tcp_nodelay(true).connect().await.map_err(|error| {
+                Failure::error(anyhow::Error::new(error).context(format!("cannot reach {full}"))).next(
+                    format!("start a server with `leasehold dev`, or name the one you mean with {flag}"),
+                )
+            })?;
+        Ok(Self { channel, url: full, timeout })
+    }
+
+    /// A request that carries the deadline.
+    pub(crate) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.timeout);
+        request
+    }
+
+    /// A refusal in words.
+    pub(crate) fn refused(&self, status: &Status) -> Failure {
+        let message =
+            if status.message().is_empty() { status.code().description() } else { status.message() };
+        let failure = Failure::error(anyhow!("{message}").context(format!("{} refused", self.url)));
+        match status.code() {
+            Code::Unimplemented => {
+                failure.next("ask the other port: checks go to --server, rules to --admin")
+            }
+            Code::DeadlineExceeded | Code::Cancelled => failure.next("give it longer with --timeout"),
+            Code::Aborted => {
+                failure.next("read the rules again with `leasehold rules get`, then apply to that version")
+            }
+            Code::Ok
+            | Code::Unknown
+            | Code::InvalidArgument
+            | Code::NotFound
+            | Code::AlreadyExists
+            | Code::PermissionDenied
+            | Code::ResourceExhausted
+            | Code::FailedPrecondition
+            | Code::OutOfRange
+            | Code::Internal
+            | Code::Unavailable
+            | Code::DataLoss
+            | Code::Unauthenticated => failure,
+        }
+    }
+}
+
+/// Runs a conversation with a server on this thread.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the network runtime")?;
+    runtime.block_on(work)
+}
+
+/// Reads `500ms`, `2s`, `1m`.
+///
+/// # Errors
+/// What to write instead.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (amount, unit) = text.split_at(digits);
+    let unit_millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("write a whole number and ms, s, m or h, for example 500ms or 10s".to_owned()),
+    };
+    let amount: u64 = amount.parse().map_err(|_| "write a whole number before the unit, for example 10s")?;
+    let millis = amount.checked_mul(unit_millis).ok_or("it is too long")?;
+    Ok(Duration::from_millis(millis))
+}
