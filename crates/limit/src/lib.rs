@@ -13,6 +13,6 @@ pub mod rules;
 mod state;
 
 pub use decision::{Ask, Decision, RetryAfter};
-pub use key::{KeySecret, rule_key};
+pub use key::{KeyBuilder, KeySecret, RuleKeys, rule_key};
 pub use policy::{Algorithm, CalendarUnit, Limit, LimitError, Window, Zone};
 pub use state::{BucketState, CounterState, LogState, QueueState, State, WindowState};

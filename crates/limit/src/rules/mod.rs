@@ -1,14 +1,31 @@
 //! Rules: which requests a limit applies to and by what they are told apart.
 //!
 //! A domain's rules are one YAML file, validated as a whole; a book holds all domains and is swapped as a whole.
+//! Reading goes text → `yaml` (a tree with places) → `file`, `rule`, `numbers`, `pattern`, `overrides` (checked walks
+//! that note every mistake) → [`Domain`] → [`RuleBook`], which finds the rules of a request.
+
+mod book;
+mod error;
+mod fields;
+mod file;
+mod numbers;
+mod overrides;
+mod pattern;
+pub mod rate;
+mod rule;
+mod yaml;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_model::{Key, RulesVersion, TenantId};
+use leasehold_model::{Key, TenantId};
 
-use crate::check::Attribute;
-use crate::{KeySecret, Limit};
+pub use self::book::{Matched, RuleBook};
+pub use self::error::RuleError;
+pub use self::file::{OVERRIDES_MAX, RULES_MAX, parse};
+pub use self::pattern::Pattern;
+use self::rule::PER_MAX;
+use crate::{Limit, RuleKeys};
 
 /// One rule, checked.
 #[derive(Clone, Debug)]
@@ -25,8 +42,10 @@ pub struct Rule {
     pub per: Vec<Dimension>,
     /// The numbers.
     pub limit: Arc<Limit>,
-    /// Other numbers for particular values, in the order of `per`.
-    pub overrides: BTreeMap<Vec<Box<[u8]>>, Arc<Limit>>,
+    /// Other numbers for particular values, by the key of their counter.
+    pub overrides: BTreeMap<Key, Override>,
+    /// The keys of its counters.
+    pub keys: RuleKeys,
     /// Whether edges may hold tokens.
     pub lease: Lease,
     /// Share by which the limit may be exceeded, in parts per million. 0 = never.
@@ -46,19 +65,6 @@ pub struct Condition {
     pub attribute: Box<str>,
     /// What its value must be.
     pub pattern: Pattern,
-}
-
-/// What a value must look like.
-#[derive(Clone, Debug)]
-pub enum Pattern {
-    /// These bytes.
-    Exact(Box<[u8]>),
-    /// Anything that starts so.
-    Prefix(Box<[u8]>),
-    /// Any of these patterns.
-    OneOf(Vec<Pattern>),
-    /// An address in any of these networks.
-    Cidr(Vec<ipnet::IpNet>),
 }
 
 /// An attribute that tells counters apart.
@@ -114,6 +120,15 @@ pub enum OnUnavailable {
     Local,
 }
 
+/// Other numbers for particular values of a rule's attributes.
+#[derive(Clone, Debug)]
+pub struct Override {
+    /// The values, in the order of the rule's `per`.
+    pub values: Vec<Box<[u8]>>,
+    /// The numbers.
+    pub limit: Arc<Limit>,
+}
+
 /// One domain's rules, validated as a whole.
 #[derive(Clone, Debug)]
 pub struct Domain {
@@ -123,70 +138,4 @@ pub struct Domain {
     pub rules: Vec<Arc<Rule>>,
     /// The text it came from, kept so that it can be handed out and compared.
     pub source: Arc<str>,
-}
-
-/// All rules in force: every domain, one version.
-#[derive(Clone, Debug, Default)]
-pub struct RuleBook {
-    /// Counted up by one at each change.
-    pub version: RulesVersion,
-    /// By name.
-    pub domains: BTreeMap<Arc<str>, Domain>,
-}
-
-/// A mistake in a rule file, where it is, and what to write instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleError {
-    /// The file, as the caller named it.
-    pub file: String,
-    /// From 1.
-    pub line: usize,
-    /// From 1.
-    pub column: usize,
-    /// Path of the field, such as `limits[2].burst`; empty for the file as a whole.
-    pub field: String,
-    /// What is wrong.
-    pub message: String,
-    /// What to write instead; empty when the message says it.
-    pub fix: String,
-}
-
-/// A rule that applies to a descriptor, with the counter it is charged to.
-#[derive(Clone, Debug)]
-pub struct Matched {
-    /// The rule.
-    pub rule: Arc<Rule>,
-    /// Its numbers for these values.
-    pub limit: Arc<Limit>,
-    /// The counter; `None` when an attribute is absent and the rule says to refuse such requests.
-    pub key: Option<Key>,
-}
-
-/// Reads and validates one domain's rule file.
-///
-/// # Errors
-/// Every mistake found, in the order of the file; nothing of a bad file is used.
-pub fn parse(_file: &str, _text: &str, _secret: &KeySecret) -> Result<Domain, Vec<RuleError>> {
-    todo!()
-}
-
-impl RuleBook {
-    /// A book of these domains.
-    ///
-    /// # Errors
-    /// A domain that two files define.
-    pub fn new(_version: RulesVersion, _domains: Vec<(String, Domain)>) -> Result<Self, Vec<RuleError>> {
-        todo!()
-    }
-
-    /// Every rule of `domain` that applies to these attributes, in rule order. `None`: no such domain.
-    #[must_use]
-    pub fn matching(
-        &self,
-        _domain: &str,
-        _attributes: &[Attribute<'_>],
-        _secret: &KeySecret,
-    ) -> Option<Vec<Matched>> {
-        todo!()
-    }
 }

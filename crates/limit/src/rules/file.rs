@@ -1,0 +1,144 @@
+//! A domain's file as a whole: `domain`, `attributes`, `limits`, `overrides`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::error::{Place, Report, quoted};
+use super::fields::{Fields, domain_name, is_attribute_name, list, text};
+use super::overrides::{self, Target};
+use super::rule::{Declared, Draft};
+use super::yaml::{self, Node, Value};
+use super::{Domain, Override, Rule, RuleError};
+use crate::{KeySecret, RuleKeys};
+
+/// Most rules of one domain: every request is held against each of them.
+pub const RULES_MAX: usize = 1_000;
+
+/// Most overrides of one domain. Past it, give the values a plan as an attribute and the plan a rule.
+pub const OVERRIDES_MAX: usize = 10_000;
+
+/// Most attributes that a file declares.
+const ATTRIBUTES_MAX: usize = 256;
+
+/// Reads and validates one domain's rule file.
+///
+/// # Errors
+/// Every mistake found, in the order of the file; nothing of a bad file is used.
+pub fn parse(file: &str, text: &str, secret: &KeySecret) -> Result<Domain, Vec<RuleError>> {
+    let mut report = Report::new(file);
+    let domain = yaml::parse(text, &mut report).and_then(|root| read(&root, text, secret, &mut report));
+    match domain {
+        Some(domain) if report.is_empty() => Ok(domain),
+        Some(_) | None => Err(report.into_errors()),
+    }
+}
+
+/// Where a text names its domain; the beginning if it doesn't.
+pub(super) fn domain_place(text: &str) -> Place {
+    let mut report = Report::new("");
+    match yaml::parse(text, &mut report) {
+        Some(Node { value: Value::Map(entries), .. }) => {
+            entries.iter().find(|entry| entry.key == "domain").map_or(Place::START, |entry| entry.node.at)
+        }
+        Some(_) | None => Place::START,
+    }
+}
+
+fn read(root: &Node, source: &str, secret: &KeySecret, report: &mut Report<'_>) -> Option<Domain> {
+    let root = Fields::read(root, "", &["domain", "attributes", "limits", "overrides"], report)?;
+    let domain = root.require("domain", "name the domain in the first line, such as domain: api", report);
+    let domain = domain.and_then(|node| domain_name(node, "domain", report));
+    let declared = Declared(root.get("attributes").and_then(|node| read_attributes(node, report)));
+    let limits = root.require("limits", "write limits: a list of rules", report);
+    let limits =
+        limits.and_then(|node| list(node, "limits", RULES_MAX, "- { name: login, limit: 5/min }", report));
+    let limits = limits.unwrap_or_default();
+    let names = read_names(limits, report);
+    let drafts: Vec<Draft> = limits
+        .iter()
+        .enumerate()
+        .filter_map(|(index, node)| Draft::read(node, &format!("limits[{index}]"), &declared, report))
+        .collect();
+    // A domain without a good name is refused anyway; its overrides are still checked.
+    let domain: Arc<str> = domain.unwrap_or_default().into();
+    let mut targets: Vec<Target<'_>> = drafts
+        .iter()
+        .map(|draft| Target {
+            draft,
+            keys: RuleKeys::new(secret, &domain, &draft.name),
+            overrides: BTreeMap::new(),
+        })
+        .collect();
+    if let Some(node) = root.get("overrides") {
+        let example = "- { limit: login, values: [acme], set: { limit: 100/min } }";
+        let items = list(node, "overrides", OVERRIDES_MAX, example, report).unwrap_or_default();
+        for (index, item) in items.iter().enumerate() {
+            overrides::read(item, &format!("overrides[{index}]"), &mut targets, &names, report);
+        }
+    }
+    let numbers: Vec<(RuleKeys, BTreeMap<_, Override>)> =
+        targets.into_iter().map(|target| (target.keys, target.overrides)).collect();
+    let tenant = secret.tenant(&domain);
+    let rules = drafts
+        .into_iter()
+        .zip(numbers)
+        .map(|(draft, (keys, overrides))| {
+            Arc::new(Rule {
+                name: draft.name,
+                domain: domain.clone(),
+                tenant,
+                when: draft.when,
+                per: draft.per,
+                limit: Arc::new(draft.limit),
+                overrides,
+                keys,
+                lease: draft.lease,
+                max_overshoot_ppm: draft.max_overshoot_ppm,
+                scope: draft.scope,
+                on_unavailable: draft.on_unavailable,
+                shadow: draft.shadow,
+            })
+        })
+        .collect();
+    Some(Domain { name: domain, rules, source: source.into() })
+}
+
+/// The names of all rules, good or not; a name given twice is reported where it comes again.
+fn read_names<'n>(limits: &'n [Node], report: &mut Report<'_>) -> Vec<&'n str> {
+    let mut first: BTreeMap<&str, Place> = BTreeMap::new();
+    for (index, node) in limits.iter().enumerate() {
+        let Value::Map(entries) = &node.value else { continue };
+        let Some(entry) = entries.iter().find(|entry| entry.key == "name") else { continue };
+        let Value::Scalar(name) = &entry.node.value else { continue };
+        match first.get(name.as_str()) {
+            Some(earlier) => {
+                let message =
+                    format!("the name {} is taken by the rule in line {}", quoted(name), earlier.line);
+                let path = format!("limits[{index}].name");
+                report.add(entry.node.at, &path, message, "give every rule of a domain its own name");
+            }
+            None => {
+                first.insert(name, entry.node.at);
+            }
+        }
+    }
+    first.into_keys().collect()
+}
+
+/// The declared attributes. `None` when the list itself is wrong, so that not every use of one is reported too.
+fn read_attributes<'n>(node: &'n Node, report: &mut Report<'_>) -> Option<Vec<&'n str>> {
+    let items = list(node, "attributes", ATTRIBUTES_MAX, "[ip, path]", report)?;
+    let mut names = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let path = format!("attributes[{index}]");
+        let Some(name) = text(item, &path, "an attribute's name, such as ip", report) else { continue };
+        if !is_attribute_name(name) {
+            let fix = "an attribute's name has 1 to 128 bytes and no blanks";
+            report.add(item.at, &path, format!("{} is no attribute name", quoted(name)), fix);
+        } else if names.contains(&name) {
+            report.add(item.at, &path, format!("{} is listed twice", quoted(name)), "list it once");
+        }
+        names.push(name);
+    }
+    Some(names)
+}
