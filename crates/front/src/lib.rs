@@ -5,6 +5,7 @@
 
 pub mod bounds;
 mod decider;
+pub mod http;
 
 pub use decider::{
     Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,

@@ -1,0 +1,106 @@
+//! Reads a request's body and headers within their bounds.
+//!
+//! Every refusal happens before the bytes are looked at: a wrong content type (415), too many bytes (413), a body that
+//! comes too slowly (408).
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use super::problem::Problem;
+
+/// The caller's deadline: milliseconds from when the request was sent. What is not decided within it ends in the rules'
+/// declared failure behaviour. Absent: the server's own bound.
+pub(super) const BUDGET: HeaderName = HeaderName::from_static("x-request-timeout-ms");
+/// The request's name in logs; it is put into the tracing span and sent back.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// A retry under the same value is charged once, as `request_id` in the body.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Bytes of `x-request-id` that are taken over; a longer one is ignored.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// How long a body may take to arrive. Longer: 408, so that slow senders hold no memory.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Reads a body of at most `max` bytes.
+pub(super) async fn read(headers: &HeaderMap, body: Body, max: usize) -> Result<Bytes, Problem> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|bytes| bytes > max) {
+        return Err(too_large(max));
+    }
+    let collected = tokio::time::timeout(BODY_WAIT_MAX, Limited::new(body, max).collect()).await;
+    match collected {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if is_length(&*error) => Err(too_large(max)),
+        Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body ended before it was complete")),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body did not arrive within 10 s; send it at once",
+        )),
+    }
+}
+
+/// Reads a JSON body of at most `max` bytes.
+///
+/// The content type must say JSON: a browser sends that across sites only with the target's consent.
+pub(super) async fn read_json(headers: &HeaderMap, body: Body, max: usize) -> Result<Bytes, Problem> {
+    if !headers.get(CONTENT_TYPE).is_some_and(is_json) {
+        let detail = "the body must be JSON: send the header Content-Type: application/json";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    read(headers, body, max).await
+}
+
+fn is_json(value: &HeaderValue) -> bool {
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let suffix = essence.len().checked_sub(b"+json".len()).and_then(|start| essence.get(start..));
+    essence.eq_ignore_ascii_case(b"application/json")
+        || suffix.is_some_and(|s| s.eq_ignore_ascii_case(b"+json"))
+}
+
+fn is_length(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<LengthLimitError>())
+}
+
+pub(super) fn too_large(max: usize) -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!("the body is larger than {max} bytes; send less at once"),
+    )
+}
+
+/// What is left of the caller's deadline.
+pub(super) fn budget(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+    let Some(value) = headers.get(BUDGET) else { return Ok(None) };
+    let millis = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|millis| *millis > 0);
+    match millis {
+        Some(millis) => Ok(Some(Duration::from_millis(millis))),
+        None => Err(Problem::field(BUDGET.as_str(), "it is not a number of milliseconds from 1 up")),
+    }
+}
+
+/// The id of a request that may be retried. The draft on this header asks for quotes, many clients leave them out.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
+    let text = value.to_str().map_err(|_| Problem::field("Idempotency-Key", "it is not visible ASCII"))?;
+    Ok(Some(text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)))
+}
+
+/// `x-request-id`, if it is short and visible ASCII; anything else is no name that a log should carry.
+pub(super) fn request_id(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let value = headers.get(REQUEST_ID)?;
+    let bytes = value.as_bytes();
+    let fits = (1..=REQUEST_ID_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic);
+    fits.then_some(value)
+}
+
+/// 405 with the methods that are served.
+pub(super) fn not_allowed(method: &Method, allowed: &'static str) -> Problem {
+    let detail = format!("{} is not served here; use {allowed}", super::json::echo(method.as_str()));
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).header(ALLOW, HeaderValue::from_static(allowed))
+}

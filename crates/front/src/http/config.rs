@@ -1,0 +1,126 @@
+//! What an operator can choose about the HTTP door. Plain values, checked by whoever reads the configuration.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::header::HeaderName;
+use ipnet::IpNet;
+
+/// Bytes of a single check's body. Larger: 413.
+const CHECK_BYTES_MAX: usize = 64 * 1024;
+
+/// The HTTP door's settings.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Bytes of a single check's body. Larger: 413.
+    pub check_bytes_max: usize,
+    /// Bytes of a batch's body. Larger: 413.
+    pub batch_bytes_max: usize,
+    /// Whether `POST /v1/reset` is served; if not, it answers 403.
+    pub reset: bool,
+    /// `RateLimit` and `RateLimit-Policy`.
+    pub rate_limit: RateLimitFields,
+    /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`.
+    pub x_rate_limit: XRateLimit,
+    /// `/v1/authorize`.
+    pub authorize: AuthorizeConfig,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            check_bytes_max: CHECK_BYTES_MAX,
+            batch_bytes_max: crate::bounds::MESSAGE_BYTES_MAX,
+            reset: true,
+            rate_limit: RateLimitFields::Draft11,
+            x_rate_limit: XRateLimit::Off,
+            authorize: AuthorizeConfig::default(),
+        }
+    }
+}
+
+/// Which revision of the IETF draft `RateLimit` and `RateLimit-Policy` follow. It is a draft and may still change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateLimitFields {
+    /// Neither is sent.
+    Off,
+    /// Revision 11, the same on the wire since 08.
+    #[default]
+    Draft11,
+}
+
+/// How `X-RateLimit-*` are sent. There is no standard: what `-Reset` counts differs between services.
+#[derive(Clone, Default)]
+pub enum XRateLimit {
+    /// Not at all.
+    #[default]
+    Off,
+    /// `-Reset` is in seconds from now.
+    DeltaSeconds,
+    /// `-Reset` is a Unix time; the function returns the current one in seconds.
+    EpochSeconds(Arc<dyn Fn() -> u64 + Send + Sync>),
+}
+
+impl fmt::Debug for XRateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "Off",
+            Self::DeltaSeconds => "DeltaSeconds",
+            Self::EpochSeconds(_) => "EpochSeconds",
+        })
+    }
+}
+
+/// Settings of `/v1/authorize`, the endpoint that proxies ask.
+#[derive(Clone, Debug)]
+pub struct AuthorizeConfig {
+    /// The domain when the query names none. `None`: then a request without `domain` is refused.
+    pub domain: Option<String>,
+    /// The status of a refusal when the query names none. `None`: 429 over the limit, 503 when it can't be decided.
+    pub deny_status: Option<StatusCode>,
+    /// Request headers that become attributes: (header, attribute's name). The first line of a header counts.
+    pub headers: Vec<(HeaderName, String)>,
+    /// Whose word on the original method, URI and host counts.
+    pub forwarded_by: ForwardedBy,
+    /// Networks whose `address_header` is believed.
+    ///
+    /// The default is the machine itself, where a proxy beside the node runs. With an empty list the peer is the client.
+    pub trusted: Vec<IpNet>,
+    /// Where trusted proxies put the client's address: `x-forwarded-for` or `forwarded`.
+    pub address_header: HeaderName,
+    /// IPv6 clients are told apart by this many leading bits.
+    pub v6_prefix: u8,
+}
+
+impl Default for AuthorizeConfig {
+    fn default() -> Self {
+        let loopback = ["127.0.0.0/8", "::1/128"];
+        Self {
+            domain: None,
+            deny_status: None,
+            headers: Vec::new(),
+            forwarded_by: ForwardedBy::Either,
+            trusted: loopback.iter().map(|net| net.parse().expect("it is a network")).collect(),
+            address_header: HeaderName::from_static("x-forwarded-for"),
+            v6_prefix: 64,
+        }
+    }
+}
+
+/// Which headers tell the original request.
+///
+/// A proxy sets one pair and passes what the client sent of the other. So only one pair may count: else a client could
+/// name another path than the one it is after.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForwardedBy {
+    /// Whichever pair is there; a request with both is refused (400) rather than guessed at.
+    #[default]
+    Either,
+    /// `X-Forwarded-Method`, `X-Forwarded-Uri` and `X-Forwarded-Host` (Traefik, Caddy).
+    XForwarded,
+    /// `X-Original-Method`, `X-Original-URI` and the request's own `Host` (nginx).
+    XOriginal,
+    /// The request's own method, target and `Host` (Envoy, Gateway API).
+    Own,
+}
