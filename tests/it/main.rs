@@ -4,4 +4,5 @@ mod arrows;
 mod clients;
 mod envoy;
 mod exact;
+mod nginx;
 mod style;

@@ -1,58 +1,114 @@
 //! The machine of one shard: what Raft replicates, what the simulator breaks, what one node runs alone.
 //!
 //! Invariant: `apply` is pure, deterministic and total. Equal command prefixes give equal state hashes on every replica.
+//! What an answer rests on is in the snapshot; the bounds are not, and must be the same on all replicas of a shard.
 
+mod apply;
 mod command;
+mod directory;
+mod evaluate;
+mod hash;
+mod intern;
+mod pack;
+mod replies;
+mod sweep;
+mod table;
 
 pub use command::{
     Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
 };
+pub use intern::Under;
+pub use replies::Remembered;
 
-use leasehold_model::Stamp;
+use leasehold_model::{Key, Stamp, TimeLine};
+
+use intern::Interned;
+use replies::Replies;
+use table::Table;
 
 /// One shard's counters, its reply cache and its time line.
 #[derive(Debug)]
-pub struct Shard {}
+pub struct Shard {
+    bounds: Bounds,
+    time: TimeLine,
+    table: Table,
+    limits: Interned,
+    replies: Replies,
+    /// Where the sweep looks next.
+    cursor: Key,
+    /// For operators; influences nothing.
+    evicted: u64,
+}
 
 impl Shard {
     /// An empty shard that keeps within `bounds`.
     #[must_use]
-    pub fn new(_bounds: Bounds) -> Self {
-        todo!()
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            time: TimeLine::default(),
+            table: Table::new(),
+            limits: Interned::default(),
+            replies: Replies::default(),
+            cursor: Key::MIN,
+            evicted: 0,
+        }
     }
 
     /// Applies every command in order at `max(at, last)`; one reply a command, in order.
-    pub fn apply(&mut self, _batch: &Batch, _at: Stamp) -> Vec<Reply> {
-        todo!()
+    ///
+    /// How commands are cut into batches changes nothing, as long as each has the same stamp. An empty batch is a tick: it
+    /// moves time and drops what has become fresh. A counter keeps the newest numbers it was charged under: an ask
+    /// with an older rule set's is decided by those, one with newer or other numbers carries it over when it is admitted.
+    pub fn apply(&mut self, batch: &Batch, at: Stamp) -> Vec<Reply> {
+        let at = self.time.advance(at);
+        if batch.commands.is_empty() {
+            self.tick(at);
+        }
+        batch.commands.iter().map(|command| self.command(&batch.limits, command, at)).collect()
     }
 
     /// What `acquire` would be answered at `at`, without taking, recording or moving time.
     #[must_use]
-    pub fn preview(&self, _limits: &[LimitSpec], _acquire: &Acquire, _at: Stamp) -> Reply {
-        todo!()
+    pub fn preview(&self, limits: &[LimitSpec], acquire: &Acquire, at: Stamp) -> Reply {
+        self.consider(limits, acquire, self.time.read(at)).map_or_else(|reply| reply, apply::Open::into_reply)
+    }
+
+    /// The reply to `acquire` if applying it would change nothing, so that it needs no entry in a log: a peek, a denial
+    /// without an id, or a reply that is remembered.
+    ///
+    /// `None` for the refusal of a full tenant: applying that one makes the sweep look for room.
+    #[must_use]
+    pub fn settled(&self, limits: &[LimitSpec], acquire: &Acquire, at: Stamp) -> Option<Reply> {
+        match self.consider(limits, acquire, self.time.read(at)) {
+            Err(Reply::Refused(Refusal::KeysFull(_) | Refusal::RepliesFull(_))) => None,
+            Err(reply) => Some(reply),
+            Ok(open) => open.changes_nothing().then(|| open.into_reply()),
+        }
     }
 
     /// The latest stamp applied.
     #[must_use]
     pub fn last(&self) -> Stamp {
-        todo!()
+        self.time.last()
     }
 
     /// Counters held now.
     #[must_use]
     pub fn keys(&self) -> usize {
-        todo!()
+        self.table.len()
     }
 
-    /// Counters dropped so far because they equalled fresh ones.
+    /// Counters dropped so far, by this process, because they equalled fresh ones.
     #[must_use]
     pub fn evicted(&self) -> u64 {
-        todo!()
+        self.evicted
     }
 
-    /// A hash of everything that can influence an answer: equal on replicas that applied the same commands.
+    /// A hash of everything that can influence an answer: equal on replicas that applied the same commands, restored from
+    /// a snapshot or not. Walks everything: some 10 ms at a million counters.
     #[must_use]
     pub fn state_hash(&self) -> u128 {
-        todo!()
+        hash::state_hash(self)
     }
 }

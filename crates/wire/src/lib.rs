@@ -3,4 +3,11 @@
 //! Invariant: what arrives is checked here once and becomes a type of the pure crates; nothing that arrives can panic.
 //! No decision is taken here.
 
+pub mod check;
+pub mod duration;
+pub mod limit;
 pub mod proto;
+pub mod rls;
+pub mod status;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,165 @@
+//! Replies to commands that carried an id, so that a retry is charged once and answered the same.
+//!
+//! Invariant: a reply is remembered for the retry window of shard time and never dropped sooner; beyond a tenant's bound
+//! new ids are refused instead. Oldest first: stamps of one shard never run backwards, so order of insertion is order of expiry.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use leasehold_model::{Nanos, RequestId, Stamp, TenantId};
+
+use crate::{Refusal, Reply};
+
+/// A remembered reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remembered {
+    /// The command's id.
+    pub id: RequestId,
+    /// When it was applied.
+    pub at: Stamp,
+    /// Hash of what it asked for, so that its id can't stand for something else.
+    pub fingerprint: u64,
+    /// Whose bound it counts to.
+    pub tenant: TenantId,
+    /// What was answered.
+    pub reply: Reply,
+}
+
+/// Replies by id, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    /// `None`: an expired reply whose id was used anew.
+    queue: VecDeque<Option<Remembered>>,
+    /// Sequence number of the queue's front.
+    front: u64,
+    ids: BTreeMap<RequestId, u64>,
+    tenants: BTreeMap<TenantId, u32>,
+}
+
+impl Replies {
+    /// How many replies are held on the tenant's account.
+    pub(crate) fn of(&self, tenant: TenantId) -> u32 {
+        self.tenants.get(&tenant).copied().unwrap_or(0)
+    }
+
+    /// The reply to a command seen before, or the refusal of one that uses another's id.
+    pub(crate) fn recall(&self, id: RequestId, fingerprint: u64, at: Stamp, window: Nanos) -> Option<Reply> {
+        let remembered = self.get(id)?;
+        if expired(remembered, at, window) {
+            return None;
+        }
+        if remembered.fingerprint != fingerprint {
+            return Some(Reply::Refused(Refusal::RequestIdReused));
+        }
+        Some(remembered.reply.clone())
+    }
+
+    /// Remembers a reply, in place of an expired one under the same id.
+    pub(crate) fn remember(&mut self, remembered: Remembered) {
+        self.forget(remembered.id);
+        let seq = self.front.wrapping_add(u64::try_from(self.queue.len()).expect("it fits in memory"));
+        self.ids.insert(remembered.id, seq);
+        let held = self.tenants.entry(remembered.tenant).or_default();
+        *held = held.saturating_add(1);
+        self.queue.push_back(Some(remembered));
+    }
+
+    /// Drops up to `most` replies whose window has passed.
+    pub(crate) fn expire(&mut self, at: Stamp, window: Nanos, most: usize) {
+        for _ in 0..most {
+            match self.queue.front() {
+                Some(Some(remembered)) if expired(remembered, at, window) => {
+                    let id = remembered.id;
+                    self.forget(id);
+                }
+                Some(None) => {}
+                Some(Some(_)) | None => return,
+            }
+            self.queue.pop_front();
+            self.front = self.front.wrapping_add(1);
+        }
+    }
+
+    /// All replies held, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Remembered> {
+        self.queue.iter().flatten()
+    }
+
+    fn get(&self, id: RequestId) -> Option<&Remembered> {
+        let at = self.index(*self.ids.get(&id)?);
+        self.queue.get(at)?.as_ref()
+    }
+
+    fn forget(&mut self, id: RequestId) {
+        let Some(seq) = self.ids.remove(&id) else { return };
+        let at = self.index(seq);
+        let Some(remembered) = self.queue.get_mut(at).and_then(Option::take) else { return };
+        if let Some(held) = self.tenants.get_mut(&remembered.tenant) {
+            *held = held.saturating_sub(1);
+            if *held == 0 {
+                self.tenants.remove(&remembered.tenant);
+            }
+        }
+    }
+
+    fn index(&self, seq: u64) -> usize {
+        usize::try_from(seq.wrapping_sub(self.front)).expect("a queue position fits in memory")
+    }
+}
+
+fn expired(remembered: &Remembered, at: Stamp, window: Nanos) -> bool {
+    at.since(remembered.at) >= window
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Nanos = Nanos(10);
+
+    fn reply(seq: u64, at: u64) -> Remembered {
+        Remembered {
+            id: RequestId { session: 1, seq },
+            at: Stamp(at),
+            fingerprint: 5,
+            tenant: TenantId(seq % 2),
+            reply: Reply::Reset(u32::try_from(at).expect("small")),
+        }
+    }
+
+    #[test]
+    fn a_reply_is_remembered_for_exactly_the_window() {
+        let mut replies = Replies::default();
+        replies.remember(reply(1, 100));
+        let id = RequestId { session: 1, seq: 1 };
+        assert_eq!(replies.recall(id, 5, Stamp(109), WINDOW), Some(Reply::Reset(100)));
+        assert_eq!(replies.recall(id, 6, Stamp(109), WINDOW), Some(Reply::Refused(Refusal::RequestIdReused)));
+        assert_eq!(replies.recall(id, 5, Stamp(110), WINDOW), None);
+        replies.expire(Stamp(109), WINDOW, 9);
+        assert_eq!(replies.of(TenantId(1)), 1);
+        replies.expire(Stamp(110), WINDOW, 9);
+        assert_eq!((replies.of(TenantId(1)), replies.iter().count()), (0, 0));
+    }
+
+    #[test]
+    fn an_id_used_anew_after_its_window_is_held_once() {
+        let mut replies = Replies::default();
+        replies.remember(reply(1, 100));
+        replies.remember(reply(2, 101));
+        replies.remember(reply(1, 110));
+        assert_eq!(replies.of(TenantId(1)), 1);
+        assert!(replies.iter().eq([&reply(2, 101), &reply(1, 110)]));
+        replies.expire(Stamp(115), WINDOW, 9);
+        assert!(replies.iter().eq([&reply(1, 110)]));
+        assert_eq!(replies.recall(reply(1, 0).id, 5, Stamp(119), WINDOW), Some(Reply::Reset(110)));
+    }
+
+    #[test]
+    fn no_more_expire_at_once_than_asked() {
+        let mut replies = Replies::default();
+        for seq in 0..10 {
+            replies.remember(reply(seq, 100));
+        }
+        replies.expire(Stamp(200), WINDOW, 3);
+        assert_eq!(replies.iter().count(), 7);
+    }
+}
