@@ -8,5 +8,6 @@ mod inputs;
 mod lifecycle;
 mod nginx;
 mod operators;
+mod random;
 mod reload;
 mod style;

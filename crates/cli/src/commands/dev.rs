@@ -100,7 +100,10 @@ fn example(book: &RuleBook, clients: SocketAddr) -> String {
         attributes.entry(dimension.attribute.to_string()).or_insert_with(|| value.into());
     }
     let body = serde_json::json!({ "domain": &*rule.domain, "attributes": attributes });
-    format!("  curl -i http://{clients}/v1/check -d \\\n    '{}'", body.to_string().replace('\'', "'\\''"))
+    format!(
+        "  curl -i http://{clients}/v1/check -H 'content-type: application/json' \\\n    -d '{}'",
+        body.to_string().replace('\'', "'\\''")
+    )
 }
 
 /// A value that a pattern accepts.
