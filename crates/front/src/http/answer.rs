@@ -4,7 +4,7 @@
 //!
 //! ```json
 //! {"verdict": "allowed", "allowed": true,
-//!  "matched": [{"rule": "login", "limit": "5/minute", "algorithm": "sliding_log", "n": 5, "period_ns": 60000000000,
+//!  "matched": [{"rule": "login", "limit": "5/min", "algorithm": "sliding_log", "n": 5, "period_ns": 60000000000,
 //!               "allowed": true, "remaining": 4, "reset_after_ms": 60000}],
 //!  "shadow_denied": [], "degraded": false, "rules_version": 1}
 //! ```
@@ -26,13 +26,13 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use leasehold_limit::check::{Answer, Outcome, RuleAnswer, Verdict};
-use leasehold_limit::rules::OnUnavailable;
-use leasehold_limit::{Algorithm, CalendarUnit, Limit, RetryAfter, Window};
+use leasehold_limit::rules::{OnUnavailable, rate::describe};
+use leasehold_limit::{Algorithm, Limit, RetryAfter, Window};
 use leasehold_model::Nanos;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::config::HttpConfig;
-use super::headers::{self, Policy};
+use super::headers;
 use super::problem::{NO_STORE, PROBLEM_JSON, QUOTA_EXCEEDED, REDUCED_CAPACITY, insert_retry_after};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -79,7 +79,7 @@ impl Retry {
             Outcome::Unavailable => Self::After(RETRY_UNDECIDED),
             Outcome::Decided(decision) => match decision.retry_after {
                 Some(RetryAfter::In(wait)) => Self::After(wait),
-                Some(RetryAfter::Never) => Self::Never { max_cost: Some(Policy::of(&matched.limit).quota) },
+                Some(RetryAfter::Never) => Self::Never { max_cost: Some(matched.limit.cap()) },
                 None => Self::NoNeed,
             },
         }
@@ -140,7 +140,7 @@ pub(super) fn insert_headers(answer: &Answer, config: &HttpConfig, headers: &mut
 /// A whole response to a single check.
 pub(super) fn respond(answer: &Answer, is_peek: bool, config: &HttpConfig) -> Response {
     let mut body = Vec::with_capacity(BODY_BYTES);
-    let decision = DecisionBody::new(answer, is_peek, false);
+    let decision = DecisionBody::new(answer, is_peek);
     serde_json::to_writer(&mut body, &decision).expect("a decision has only text keys and writes to memory");
     let mut response = (status(answer.verdict), body).into_response();
     let headers = response.headers_mut();
@@ -151,15 +151,18 @@ pub(super) fn respond(answer: &Answer, is_peek: bool, config: &HttpConfig) -> Re
 
 /// An answer as JSON: a plain decision when it is allowed, a problem with the decision's members when not.
 pub(super) struct DecisionBody<'a> {
-    answer: &'a Answer,
-    is_peek: bool,
+    pub(super) answer: &'a Answer,
+    pub(super) is_peek: bool,
     /// Items of a batch carry their status also when allowed.
-    in_batch: bool,
+    pub(super) in_batch: bool,
+    /// What the problem gives as its status.
+    pub(super) status: StatusCode,
 }
 
 impl<'a> DecisionBody<'a> {
-    pub(super) const fn new(answer: &'a Answer, is_peek: bool, in_batch: bool) -> Self {
-        Self { answer, is_peek, in_batch }
+    /// The body of a response of its own, with the verdict's status.
+    pub(super) const fn new(answer: &'a Answer, is_peek: bool) -> Self {
+        Self { answer, is_peek, in_batch: false, status: status(answer.verdict) }
     }
 
     fn problem<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
@@ -173,7 +176,7 @@ impl<'a> DecisionBody<'a> {
         let retry = Retry::of(answer);
         map.serialize_entry("type", kind)?;
         map.serialize_entry("title", title)?;
-        map.serialize_entry("status", &status(answer.verdict).as_u16())?;
+        map.serialize_entry("status", &self.status.as_u16())?;
         map.serialize_entry("detail", &Text(Detail { answer, retry }))?;
         match retry {
             Retry::NoNeed => {}
@@ -197,7 +200,7 @@ impl Serialize for DecisionBody<'_> {
         if !allowed {
             self.problem(&mut map)?;
         } else if self.in_batch {
-            map.serialize_entry("status", &status(answer.verdict).as_u16())?;
+            map.serialize_entry("status", &self.status.as_u16())?;
         }
         map.serialize_entry("verdict", verdict_name(answer.verdict))?;
         map.serialize_entry("allowed", &allowed)?;
@@ -291,7 +294,7 @@ impl Serialize for Rule<'_> {
 }
 
 fn numbers<M: SerializeMap>(map: &mut M, limit: &Limit) -> Result<(), M::Error> {
-    map.serialize_entry("limit", &Text(Rate(limit)))?;
+    map.serialize_entry("limit", &describe(limit))?;
     map.serialize_entry("algorithm", limit.algorithm().name())?;
     map.serialize_entry("n", &limit.n())?;
     map.serialize_entry("period_ns", &limit.period().0)?;
@@ -337,35 +340,6 @@ struct Text<T>(T);
 impl<T: fmt::Display> Serialize for Text<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
-    }
-}
-
-/// A rate as rules spell it: `5/minute`, `100/90s`.
-struct Rate<'a>(&'a Limit);
-
-impl fmt::Display for Rate<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const WORDS: [(u64, &str); 5] =
-            [(1, "second"), (60, "minute"), (3_600, "hour"), (86_400, "day"), (604_800, "week")];
-        let (n, period) = (self.0.n(), self.0.period());
-        if let Algorithm::FixedWindow(Window::Calendar { unit, .. }) = self.0.algorithm() {
-            return write!(f, "{n}/{}", unit_name(*unit));
-        }
-        match WORDS.iter().find(|(secs, _)| Nanos::from_secs(*secs) == period) {
-            Some((_, word)) => write!(f, "{n}/{word}"),
-            None => write!(f, "{n}/{period}"),
-        }
-    }
-}
-
-const fn unit_name(unit: CalendarUnit) -> &'static str {
-    match unit {
-        CalendarUnit::Minute => "minute",
-        CalendarUnit::Hour => "hour",
-        CalendarUnit::Day => "day",
-        CalendarUnit::Week => "week",
-        CalendarUnit::Month => "month",
-        CalendarUnit::Year => "year",
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use http::header::HeaderName;
-use ipnet::IpNet;
+use leasehold_limit::address::TrustedProxies;
 
 /// Bytes of a single check's body. Larger: 413.
 const CHECK_BYTES_MAX: usize = 64 * 1024;
@@ -83,26 +83,24 @@ pub struct AuthorizeConfig {
     pub headers: Vec<(HeaderName, String)>,
     /// Whose word on the original method, URI and host counts.
     pub forwarded_by: ForwardedBy,
-    /// Networks whose `address_header` is believed.
+    /// Proxies whose word on the client's address counts, and the header that they write.
     ///
-    /// The default is the machine itself, where a proxy beside the node runs. With an empty list the peer is the client.
-    pub trusted: Vec<IpNet>,
-    /// Where trusted proxies put the client's address: `x-forwarded-for` or `forwarded`.
-    pub address_header: HeaderName,
+    /// The default is `X-Forwarded-For` from the machine itself, where a proxy beside the node runs. With nobody trusted
+    /// the peer is the client.
+    pub proxies: TrustedProxies,
     /// IPv6 clients are told apart by this many leading bits.
     pub v6_prefix: u8,
 }
 
 impl Default for AuthorizeConfig {
     fn default() -> Self {
-        let loopback = ["127.0.0.0/8", "::1/128"];
+        let loopback = ["127.0.0.0/8", "::1/128"].map(|net| net.parse().expect("it is a network"));
         Self {
             domain: None,
             deny_status: None,
             headers: Vec::new(),
             forwarded_by: ForwardedBy::Either,
-            trusted: loopback.iter().map(|net| net.parse().expect("it is a network")).collect(),
-            address_header: HeaderName::from_static("x-forwarded-for"),
+            proxies: TrustedProxies::new(loopback.to_vec(), "x-forwarded-for"),
             v6_prefix: 64,
         }
     }

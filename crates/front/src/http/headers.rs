@@ -39,20 +39,17 @@ pub(super) struct Policy {
 
 impl Policy {
     pub(super) fn of(limit: &Limit) -> Self {
-        match limit.algorithm() {
-            Algorithm::TokenBucket { burst } | Algorithm::LeakyBucket { burst } => refilled(limit, *burst),
-            Algorithm::Shaper { queue } => refilled(limit, *queue),
-            Algorithm::FixedWindow(_) | Algorithm::SlidingLog | Algorithm::SlidingCounter => {
-                Self { quota: limit.n(), window: limit.period() }
+        let quota = limit.cap();
+        let window = match limit.algorithm() {
+            Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Shaper { .. } => {
+                let nanos = u128::from(quota) * u128::from(limit.period().0);
+                let refill = nanos.div_ceil(u128::from(limit.n().max(1)));
+                Nanos(u64::try_from(refill).unwrap_or(u64::MAX))
             }
-        }
+            Algorithm::FixedWindow(_) | Algorithm::SlidingLog | Algorithm::SlidingCounter => limit.period(),
+        };
+        Self { quota, window }
     }
-}
-
-fn refilled(limit: &Limit, capacity: u64) -> Policy {
-    let nanos = u128::from(capacity) * u128::from(limit.period().0);
-    let window = nanos.div_ceil(u128::from(limit.n().max(1)));
-    Policy { quota: capacity, window: Nanos(u64::try_from(window).unwrap_or(u64::MAX)) }
 }
 
 /// Adds the headers that the configuration asks for.

@@ -12,7 +12,9 @@
 //! Nothing here decides, counts or reads a clock. Whoever serves the routes puts the peer's address into each request's
 //! extensions as [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo); without it `/v1/authorize` knows no client address.
 
+mod admin;
 mod answer;
+mod authorize;
 mod body;
 mod config;
 mod headers;
@@ -21,5 +23,6 @@ mod problem;
 mod request;
 mod routes;
 
+pub use admin::admin_routes;
 pub use config::{AuthorizeConfig, ForwardedBy, HttpConfig, RateLimitFields, XRateLimit};
 pub use routes::client_routes;

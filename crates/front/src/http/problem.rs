@@ -64,6 +64,23 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// Under another status, where the caller asked for one.
+    pub(super) fn status(mut self, status: Option<StatusCode>) -> Self {
+        self.0.status = status.unwrap_or(self.0.status);
+        self
+    }
+
+    /// 400 for a rule file, with every mistake.
+    pub(super) fn rules(errors: Vec<RuleError>) -> Self {
+        let detail = format!("{} mistakes in the rules; those in force stay as they are", errors.len());
+        let mut problem = Self::new(StatusCode::BAD_REQUEST, detail);
+        problem.0.field = errors.first().map(|error| error.field.clone());
+        problem.0.errors = errors;
+        problem
+    }
+}
+
 impl From<CheckError> for Problem {
     fn from(error: CheckError) -> Self {
         match error {
@@ -92,17 +109,6 @@ impl From<AdminError> for Problem {
             AdminError::ReadOnly(_) => Self::new(StatusCode::FORBIDDEN, detail),
             AdminError::Failed(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
         }
-    }
-}
-
-impl Problem {
-    /// 400 for a rule file, with every mistake.
-    pub(super) fn rules(errors: Vec<RuleError>) -> Self {
-        let detail = format!("{} mistakes in the rules; those in force stay as they are", errors.len());
-        let mut problem = Self::new(StatusCode::BAD_REQUEST, detail);
-        problem.0.field = errors.first().map(|error| error.field.clone());
-        problem.0.errors = errors;
-        problem
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, get, on};
+use axum::routing::{MethodFilter, any, get, on};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use tracing::Instrument;
 
 use super::answer::{self, DecisionBody};
+use super::authorize::{authorize, authorize_below};
 use super::body;
 use super::config::HttpConfig;
 use super::json::echo;
@@ -38,6 +39,8 @@ pub fn client_routes<D: Decider>(decider: Arc<D>, config: HttpConfig) -> Router 
         .route("/v1/check", on(MethodFilter::POST, check::<D>).fallback(post_only))
         .route("/v1/peek", on(MethodFilter::POST, peek::<D>).fallback(post_only))
         .route("/v1/reset", on(MethodFilter::POST, reset::<D>).fallback(post_only))
+        .route("/v1/authorize", any(authorize::<D>))
+        .route("/v1/authorize/{*rest}", any(authorize_below::<D>))
         .fallback(not_found)
         .with_state(Arc::new(Door { decider, config }))
 }
@@ -145,7 +148,9 @@ impl Serialize for Batch {
 impl Serialize for Item {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Decided(answer, is_peek) => DecisionBody::new(answer, *is_peek, true).serialize(serializer),
+            Self::Decided(answer, is_peek) => {
+                DecisionBody { in_batch: true, ..DecisionBody::new(answer, *is_peek) }.serialize(serializer)
+            }
             Self::Refused(problem) => problem.serialize(serializer),
         }
     }
