@@ -2,6 +2,8 @@
 //!
 //! At a bound the request is refused with an error that names the field; nothing is cut short or dropped silently.
 
+use std::fmt;
+
 use leasehold_limit::check::Attribute;
 
 use crate::CheckError;
@@ -53,8 +55,10 @@ pub fn request_id(text: &str) -> Result<(), CheckError> {
 ///
 /// # Errors
 /// [`CheckError::Invalid`] for the first attribute that is nameless or too long, or when there are too many.
-pub fn attributes(path: &str, attributes: &[Attribute<'_>]) -> Result<(), CheckError> {
-    at_most(path, attributes.len(), ATTRIBUTES_MAX, "attributes")?;
+pub fn attributes(path: impl fmt::Display, attributes: &[Attribute<'_>]) -> Result<(), CheckError> {
+    if attributes.len() > ATTRIBUTES_MAX {
+        return at_most(path.to_string(), attributes.len(), ATTRIBUTES_MAX, "attributes");
+    }
     for (index, attribute) in attributes.iter().enumerate() {
         let (name, value) = (attribute.name.len(), attribute.value.len());
         if name == 0 {

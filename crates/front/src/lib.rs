@@ -5,7 +5,11 @@
 
 pub mod bounds;
 mod decider;
+pub mod grpc;
 pub mod http;
+pub mod rls;
+#[cfg(test)]
+mod testing;
 
 pub use decider::{
     Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,

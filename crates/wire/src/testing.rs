@@ -1,12 +1,11 @@
 //! Answers to convert, made by hand: what rules and counters would say.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, RuleAnswer, Verdict};
-use leasehold_limit::rules::{Lease, OnUnavailable, Rule, Scope};
-use leasehold_limit::{Algorithm, Decision, Limit, RetryAfter, Window};
-use leasehold_model::{Nanos, RulesVersion, TenantId};
+use leasehold_limit::rules::{self, Rule};
+use leasehold_limit::{Algorithm, Decision, KeySecret, Limit, RetryAfter, Window};
+use leasehold_model::{Nanos, RulesVersion};
 
 /// `n` in epoch windows of `period`.
 pub(crate) fn window(n: u64, period: Nanos) -> Limit {
@@ -15,20 +14,9 @@ pub(crate) fn window(n: u64, period: Nanos) -> Limit {
 
 /// A rule of this name, 10 a minute.
 pub(crate) fn rule(name: &str) -> Rule {
-    Rule {
-        name: name.into(),
-        domain: "api".into(),
-        tenant: TenantId(1),
-        when: Vec::new(),
-        per: Vec::new(),
-        limit: Arc::new(window(10, Nanos::from_secs(60))),
-        overrides: BTreeMap::new(),
-        lease: Lease::Auto,
-        max_overshoot_ppm: 0,
-        scope: Scope::Global,
-        on_unavailable: OnUnavailable::Allow,
-        shadow: false,
-    }
+    let text = format!("domain: api\nlimits: [{{ name: {name}, limit: 10/60s, algorithm: fixed_window }}]\n");
+    let domain = rules::parse("rules", &text, &KeySecret::new([1; 16])).unwrap();
+    Rule::clone(&domain.rules[0])
 }
 
 /// What a rule said.

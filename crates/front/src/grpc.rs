@@ -1,0 +1,49 @@
+//! The gRPC services of `leasehold.v1`, with health and reflection, over a [`Decider`] and an [`Admin`].
+//!
+//! | what happened | answer | with `leasehold-status-errors: true` |
+//! |---|---|---|
+//! | allowed | OK, `VERDICT_ALLOWED` | the same |
+//! | over the limit | OK, `VERDICT_OVER_LIMIT` | `RESOURCE_EXHAUSTED`, `RetryInfo` unless it can never be admitted |
+//! | could not be asked, `on_unavailable: allow` | OK, `VERDICT_ALLOWED`, `degraded` | the same |
+//! | could not be asked, `on_unavailable: deny` | OK, `VERDICT_UNAVAILABLE`, `degraded` | `UNAVAILABLE`, `RetryInfo` |
+//! | a field is wrong | `INVALID_ARGUMENT`, `BadRequest` names the field | the same |
+//! | the request id belongs to another request | `ALREADY_EXISTS` | the same |
+//! | too much is going on | `UNAVAILABLE`, `RetryInfo` | the same |
+//!
+//! Overload is `UNAVAILABLE` so that nobody takes it for a limit. A caller's `grpc-timeout` is the decider's budget; one
+//! that can't be read counts as absent.
+
+mod admin;
+mod health;
+mod limiter;
+mod metadata;
+
+use leasehold_wire::proto::DESCRIPTORS;
+use leasehold_wire::proto::envoy::service::ratelimit::v3::rate_limit_service_server;
+use leasehold_wire::proto::leasehold::v1::{admin_server, limiter_server};
+use leasehold_wire::status;
+use tonic::{Code, Status};
+
+pub use admin::{AdminService, admin_server};
+pub use health::{HealthService, health_server};
+pub use limiter::{LimiterService, limiter_server};
+pub use metadata::budget;
+
+use crate::CheckError;
+
+/// Services that a client may ask about.
+const CLIENT_SERVICES: [&str; 2] = [limiter_server::SERVICE_NAME, rate_limit_service_server::SERVICE_NAME];
+/// Services that an operator may ask about.
+const ADMIN_SERVICES: [&str; 1] = [admin_server::SERVICE_NAME];
+
+/// The status of a check that was not decided; see the table of this module.
+#[must_use]
+pub fn check_status(error: &CheckError) -> Status {
+    match error {
+        CheckError::Invalid { field, message } => status::invalid(field, message),
+        CheckError::RequestIdReused => Status::already_exists(error.to_string()),
+        CheckError::Overloaded { retry_after, .. } => {
+            status::with_retry(Code::Unavailable, &error.to_string(), *retry_after)
+        }
+    }
+}

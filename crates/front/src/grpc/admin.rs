@@ -1,0 +1,134 @@
+//! `leasehold.v1.Admin`: rules and status, for the operators' port.
+//!
+//! Wrong rules are `INVALID_ARGUMENT` with every mistake in the details, another version in force is `ABORTED`, rules that
+//! this process may not write are `FAILED_PRECONDITION`, a failed write is `INTERNAL`.
+
+use std::sync::Arc;
+
+use leasehold_limit::rules::RuleError;
+use leasehold_model::RulesVersion;
+use leasehold_wire::duration;
+use leasehold_wire::proto::leasehold::v1;
+use leasehold_wire::proto::leasehold::v1::admin_server::AdminServer;
+use leasehold_wire::status;
+use tonic::{Response, Status};
+
+use super::check_status;
+use crate::{Admin, AdminError, Readiness, bounds};
+
+/// The service over an operator's interface.
+#[derive(Debug)]
+pub struct AdminService<A> {
+    admin: Arc<A>,
+}
+
+/// The service as the listener serves it.
+#[must_use]
+pub fn admin_server<A: Admin>(admin: Arc<A>) -> AdminServer<AdminService<A>> {
+    AdminServer::new(AdminService { admin }).max_decoding_message_size(bounds::ADMIN_MESSAGE_BYTES_MAX)
+}
+
+#[tonic::async_trait]
+impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
+    async fn get_rules(
+        &self,
+        request: tonic::Request<v1::GetRulesRequest>,
+    ) -> Result<Response<v1::GetRulesResponse>, Status> {
+        let domain = request.into_inner().domain;
+        bounds::domain(&domain).map_err(|error| check_status(&error))?;
+        let found = self.admin.rules_get(&domain);
+        let (text, version) =
+            found.ok_or_else(|| Status::not_found("domain: no rules of that name are in force"))?;
+        Ok(Response::new(v1::GetRulesResponse { text, version: version.0 }))
+    }
+
+    async fn put_rules(
+        &self,
+        request: tonic::Request<v1::PutRulesRequest>,
+    ) -> Result<Response<v1::PutRulesResponse>, Status> {
+        let message = request.into_inner();
+        within_bounds(&message.text)?;
+        let expected = message.expected_version.map(RulesVersion);
+        let put = self.admin.rules_put(&message.text, expected).await;
+        let version = put.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(v1::PutRulesResponse { version: version.0 }))
+    }
+
+    async fn validate_rules(
+        &self,
+        request: tonic::Request<v1::ValidateRulesRequest>,
+    ) -> Result<Response<v1::ValidateRulesResponse>, Status> {
+        let text = request.into_inner().text;
+        within_bounds(&text)?;
+        Ok(Response::new(match self.admin.rules_validate(&text) {
+            Ok(domain) => v1::ValidateRulesResponse { domain, errors: Vec::new() },
+            Err(errors) => v1::ValidateRulesResponse { domain: String::new(), errors: rule_errors(&errors) },
+        }))
+    }
+
+    async fn rules_status(
+        &self,
+        _request: tonic::Request<v1::RulesStatusRequest>,
+    ) -> Result<Response<v1::RulesStatusResponse>, Status> {
+        let status = self.admin.rules_status();
+        let domains = status.domains.into_iter().map(|domain| v1::DomainStatus {
+            name: domain.name,
+            rules: count(domain.rules),
+            overrides: count(domain.overrides),
+        });
+        Ok(Response::new(v1::RulesStatusResponse {
+            version: status.version.0,
+            source: status.source,
+            domains: domains.collect(),
+            errors: rule_errors(&status.errors),
+            reloads_accepted: status.reloads_accepted,
+            reloads_refused: status.reloads_refused,
+        }))
+    }
+
+    async fn status(
+        &self,
+        _request: tonic::Request<v1::StatusRequest>,
+    ) -> Result<Response<v1::StatusResponse>, Status> {
+        let status = self.admin.status();
+        let (ready, not_ready_reason) = match status.readiness {
+            Readiness::Ready => (true, String::new()),
+            Readiness::NotReady(reason) => (false, reason),
+        };
+        Ok(Response::new(v1::StatusResponse {
+            version: status.version,
+            ready,
+            not_ready_reason,
+            uptime: Some(duration::to_proto(status.uptime)),
+            keys: status.keys,
+            allowed: status.allowed,
+            over_limit: status.over_limit,
+            state_hash: format!("{:032x}", status.state_hash),
+        }))
+    }
+}
+
+fn within_bounds(text: &str) -> Result<(), Status> {
+    bounds::at_most("text", text.len(), bounds::RULES_BYTES_MAX, "bytes")
+        .map_err(|error| check_status(&error))
+}
+
+fn admin_status(error: &AdminError) -> Status {
+    match error {
+        AdminError::Invalid(errors) => status::invalid_rules(errors),
+        AdminError::Conflict { .. } => Status::aborted(format!("expected_version: {error}")),
+        AdminError::ReadOnly(_) => Status::failed_precondition(error.to_string()),
+        AdminError::Failed(_) => Status::internal(error.to_string()),
+    }
+}
+
+fn rule_errors(errors: &[RuleError]) -> Vec<v1::RuleError> {
+    errors.iter().map(v1::RuleError::from).collect()
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use tonic::Code;
+
+use super::*;
+use crate::testing::{Fake, mistake};
+use v1::admin_server::Admin as _;
+
+fn service(put: Result<RulesVersion, AdminError>) -> AdminService<Fake> {
+    AdminService { admin: Arc::new(Fake { put, ..Fake::allowing() }) }
+}
+
+async fn put(given: Result<RulesVersion, AdminError>, text: &str) -> Result<u64, Status> {
+    let request = v1::PutRulesRequest { text: text.into(), expected_version: Some(7) };
+    service(given).put_rules(tonic::Request::new(request)).await.map(|response| response.get_ref().version)
+}
+
+async fn check_put_refused(given: AdminError, expected: Code) {
+    assert_eq!(put(Err(given), "rules").await.expect_err("it should be refused").code(), expected);
+}
+
+#[tokio::test]
+async fn each_way_to_refuse_rules_has_its_status() {
+    assert_eq!(put(Ok(RulesVersion(8)), "rules").await.unwrap(), 8);
+    check_put_refused(AdminError::ReadOnly("files".into()), Code::FailedPrecondition).await;
+    check_put_refused(AdminError::Failed("disk".into()), Code::Internal).await;
+    let (expected, current) = (RulesVersion(7), RulesVersion(9));
+    check_put_refused(AdminError::Conflict { expected, current }, Code::Aborted).await;
+}
+
+#[tokio::test]
+async fn wrong_rules_are_refused_with_every_mistake() {
+    let status = put(Err(AdminError::Invalid(vec![mistake(), mistake()])), "rules").await.unwrap_err();
+    assert_eq!((status.code(), status::rule_errors(&status).len()), (Code::InvalidArgument, 2));
+}
+
+#[tokio::test]
+async fn rules_past_their_bound_are_refused() {
+    let text = " ".repeat(bounds::RULES_BYTES_MAX + 1);
+    assert_eq!(put(Ok(RulesVersion(8)), &text).await.unwrap_err().code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn mistakes_are_the_answer_of_a_validation() {
+    for (text, domain, errors) in [("", "", 1), ("domain: api", "api", 0)] {
+        let request = tonic::Request::new(v1::ValidateRulesRequest { text: text.into() });
+        let response = service(Ok(RulesVersion(8))).validate_rules(request).await.unwrap().into_inner();
+        assert_eq!((response.domain.as_str(), response.errors.len()), (domain, errors));
+    }
+}
+
+#[tokio::test]
+async fn rules_of_an_unknown_domain_are_not_found() {
+    for (domain, expected) in
+        [("api", Ok(7)), ("other", Err(Code::NotFound)), ("", Err(Code::InvalidArgument))]
+    {
+        let request = tonic::Request::new(v1::GetRulesRequest { domain: domain.into() });
+        let got = service(Ok(RulesVersion(8))).get_rules(request).await;
+        assert_eq!(got.map(|response| response.get_ref().version).map_err(|status| status.code()), expected);
+    }
+}
+
+#[tokio::test]
+async fn status_tells_readiness_and_the_state_hash() {
+    let service = service(Ok(RulesVersion(8)));
+    *service.admin.readiness.lock() = Readiness::NotReady("starting".into());
+    let status = service.status(tonic::Request::new(v1::StatusRequest {})).await.unwrap().into_inner();
+    assert_eq!((status.ready, status.not_ready_reason.as_str()), (false, "starting"));
+    assert_eq!(status.state_hash, "000000000000000000000000000000ff");
+    let rules =
+        service.rules_status(tonic::Request::new(v1::RulesStatusRequest {})).await.unwrap().into_inner();
+    assert_eq!((rules.errors.len(), rules.reloads_accepted, rules.reloads_refused), (1, 1, 2));
+}
