@@ -71,7 +71,7 @@ fn replay(policy: &Path, events: &[Event], format: Format) -> Result<()> {
         Format::Json => lane.steps.iter().for_each(|step| output::line(step.to_json())),
         Format::Table => output::raw(&steps_table(&lane)),
         Format::Svg => {
-            let title = format!("{}, {} per {}", lane.title, output::count(limit.n()), limit.period());
+            let title = format!("{}, {}", lane.title, output::limit(&limit));
             output::raw(&svg::draw(&title, &[lane], None));
         }
     }
