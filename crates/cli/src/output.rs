@@ -5,8 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use leasehold_limit::{Algorithm, Limit, RetryAfter, Window};
-use leasehold_model::Nanos;
+use leasehold_limit::RetryAfter;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -159,39 +158,5 @@ pub(crate) fn retry_after(retry: Option<RetryAfter>) -> String {
         None => "-".to_owned(),
         Some(RetryAfter::In(wait)) => duration(wait.0),
         Some(RetryAfter::Never) => "never".to_owned(),
-    }
-}
-
-/// A rate as rules spell it: `5/min`, `6000/hour`, `10/90s`.
-pub(crate) fn rate(n: u64, period_nanos: u64) -> String {
-    let period = match period_nanos {
-        1_000_000_000 => "second".to_owned(),
-        60_000_000_000 => "min".to_owned(),
-        3_600_000_000_000 => "hour".to_owned(),
-        86_400_000_000_000 => "day".to_owned(),
-        604_800_000_000_000 => "week".to_owned(),
-        2_592_000_000_000_000 => "month".to_owned(),
-        31_536_000_000_000_000 => "year".to_owned(),
-        other => Nanos(other).to_string(),
-    };
-    format!("{n}/{period}")
-}
-
-/// The numbers of a limit on one line: `6000/hour, burst 200`.
-pub(crate) fn limit(limit: &Limit) -> String {
-    let rate = rate(limit.n(), limit.period().0);
-    match limit.algorithm() {
-        Algorithm::TokenBucket { burst } | Algorithm::LeakyBucket { burst } if *burst != limit.n() => {
-            format!("{rate}, burst {burst}")
-        }
-        Algorithm::Shaper { queue } => format!("{rate}, queue {queue}"),
-        Algorithm::FixedWindow(Window::Calendar { zone, .. }) if zone.name() != "UTC" => {
-            format!("{rate}, {}", zone.name())
-        }
-        Algorithm::TokenBucket { .. }
-        | Algorithm::LeakyBucket { .. }
-        | Algorithm::FixedWindow(_)
-        | Algorithm::SlidingLog
-        | Algorithm::SlidingCounter => rate,
     }
 }

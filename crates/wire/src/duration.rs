@@ -1,7 +1,8 @@
 //! Lengths of time between `google.protobuf.Duration` and [`Nanos`].
 
 use leasehold_model::Nanos;
-use prost_types::Duration;
+/// The message, under a name that doesn't need its crate.
+pub use prost_types::Duration;
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 

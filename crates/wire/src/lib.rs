@@ -11,3 +11,6 @@ pub mod rls;
 pub mod status;
 #[cfg(test)]
 mod testing;
+
+/// Encodes and decodes the messages of [`proto`], for callers that bring their own transport.
+pub use prost::Message;

@@ -1,5 +1,8 @@
 //! `leasehold check`, `peek` and `reset`: one conversation with a running server over gRPC.
 
+use leasehold_limit::Limit;
+use leasehold_limit::rules::rate::describe;
+use leasehold_wire::duration::{self, Duration};
 use leasehold_wire::proto::leasehold::v1 as pb;
 use pb::limiter_client::LimiterClient;
 use serde_json::{Value, json};
@@ -167,7 +170,9 @@ fn row(matched: &pb::MatchedRule) -> Vec<String> {
         if matched.allowed { "yes" } else { "no" }.to_owned(),
     ];
     row.extend(match matched.outcome() {
-        pb::Outcome::Decided => [matched.remaining.to_string(), retry(matched), reset_after(matched)],
+        pb::Outcome::Decided => {
+            [matched.remaining.to_string(), retry(matched), span(matched.reset_after.as_ref())]
+        }
         pb::Outcome::Unavailable => ["unavailable".to_owned(), "-".to_owned(), "-".to_owned()],
         pb::Outcome::Unidentified => ["no attribute".to_owned(), "-".to_owned(), "-".to_owned()],
         pb::Outcome::Unspecified => ["-".to_owned(), "-".to_owned(), "-".to_owned()],
@@ -175,46 +180,31 @@ fn row(matched: &pb::MatchedRule) -> Vec<String> {
     row
 }
 
+/// A length of time for people; a dash when there is none.
+fn span(length: Option<&Duration>) -> String {
+    length.map_or_else(|| "-".to_owned(), |length| output::duration(nanos(length)))
+}
+
+/// A length of time in nanoseconds; a malformed one, which no server sends, is none.
+fn nanos(length: &Duration) -> u64 {
+    duration::from_proto(*length).map_or(0, |length| length.0)
+}
+
 fn retry(matched: &pb::MatchedRule) -> String {
     match &matched.retry {
         None => "-".to_owned(),
-        Some(pb::matched_rule::Retry::RetryAfter(wait)) => output::duration(nanos(wait.seconds, wait.nanos)),
+        Some(pb::matched_rule::Retry::RetryAfter(wait)) => span(Some(wait)),
         Some(pb::matched_rule::Retry::Never(_)) => "never".to_owned(),
     }
 }
 
-fn reset_after(matched: &pb::MatchedRule) -> String {
-    let text = |nanos| output::duration(nanos);
-    matched
-        .reset_after
-        .as_ref()
-        .map_or_else(|| "-".to_owned(), |after| text(nanos(after.seconds, after.nanos)))
-}
-
-/// A protobuf duration in nanoseconds; a negative one, which no server sends, is none.
-fn nanos(seconds: i64, nanos: i32) -> u64 {
-    let seconds = u64::try_from(seconds).unwrap_or(0);
-    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(nanos).unwrap_or(0))
-}
-
+/// The numbers of a limit; a dash for one of a newer server that this program doesn't know.
 fn describe_limit(limit: &pb::Limit) -> String {
-    let period = limit.period.as_ref().map_or(0, |period| nanos(period.seconds, period.nanos));
-    let rate = output::rate(limit.n, period);
-    match limit.algorithm() {
-        pb::Algorithm::TokenBucket | pb::Algorithm::LeakyBucket if limit.burst != limit.n => {
-            format!("{rate}, burst {}", limit.burst)
-        }
-        pb::Algorithm::Shaper => format!("{rate}, queue {}", limit.queue),
-        pb::Algorithm::TokenBucket
-        | pb::Algorithm::LeakyBucket
-        | pb::Algorithm::FixedWindow
-        | pb::Algorithm::SlidingLog
-        | pb::Algorithm::SlidingCounter
-        | pb::Algorithm::Unspecified => rate,
-    }
+    Limit::try_from(limit).map_or_else(|_| "-".to_owned(), |limit| describe(&limit))
 }
 
-fn to_json(answer: &pb::CheckResponse) -> Value {
+/// An answer as JSON.
+pub(super) fn to_json(answer: &pb::CheckResponse) -> Value {
     let verdict = match answer.verdict() {
         pb::Verdict::Allowed => "allowed",
         pb::Verdict::OverLimit => "over_limit",
@@ -238,17 +228,15 @@ fn matched_json(matched: &pb::MatchedRule) -> Value {
     });
     match matched.outcome() {
         pb::Outcome::Decided => {
-            let span = |seconds, fraction| Value::from(nanos(seconds, fraction));
             object["remaining"] = matched.remaining.into();
             object["retry_after_ns"] = match &matched.retry {
                 None => Value::Null,
-                Some(pb::matched_rule::Retry::RetryAfter(wait)) => span(wait.seconds, wait.nanos),
+                Some(pb::matched_rule::Retry::RetryAfter(wait)) => nanos(wait).into(),
                 Some(pb::matched_rule::Retry::Never(_)) => "never".into(),
             };
-            object["reset_after_ns"] =
-                matched.reset_after.as_ref().map(|after| span(after.seconds, after.nanos)).into();
+            object["reset_after_ns"] = matched.reset_after.as_ref().map(nanos).into();
             if let Some(wait) = &matched.wait {
-                object["wait_ns"] = span(wait.seconds, wait.nanos);
+                object["wait_ns"] = nanos(wait).into();
             }
         }
         pb::Outcome::Unavailable => object["error"] = "unavailable".into(),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use leasehold_limit::rules::RuleBook;
+use leasehold_limit::rules::rate::describe;
 use leasehold_node::{Config, DevOptions, Node};
 
 use super::node::serve;
@@ -74,7 +75,7 @@ fn rules_table(book: &RuleBook) -> String {
         vec![
             rule.domain.to_string(),
             rule.name.to_string(),
-            output::limit(&rule.limit),
+            describe(&rule.limit),
             rule.limit.algorithm().name().to_owned(),
             if per.is_empty() { "-".to_owned() } else { per.join(", ") },
         ]

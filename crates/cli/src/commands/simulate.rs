@@ -5,6 +5,7 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use leasehold_limit::rules::rate::describe;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -71,7 +72,7 @@ fn replay(policy: &Path, events: &[Event], format: Format) -> Result<()> {
         Format::Json => lane.steps.iter().for_each(|step| output::line(step.to_json())),
         Format::Table => output::raw(&steps_table(&lane)),
         Format::Svg => {
-            let title = format!("{}, {}", lane.title, output::limit(&limit));
+            let title = format!("{}, {}", lane.title, describe(&limit));
             output::raw(&svg::draw(&title, &[lane], None));
         }
     }

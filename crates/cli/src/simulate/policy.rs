@@ -1,5 +1,6 @@
 //! Policies as files and flags spell them, checked into a [`Limit`]. Every error names its field.
 
+use leasehold_limit::rules::rate;
 use leasehold_limit::{Algorithm, CalendarUnit, Limit, LimitError, Window, Zone};
 use leasehold_model::Nanos;
 use serde::Deserialize;
@@ -75,11 +76,6 @@ pub(crate) enum PolicyError {
         /// What is wrong with it.
         source: LimitError,
     },
-    /// A rate on the command line that can't be read.
-    #[error(
-        "limit: {0:?} is no rate; write a number, a slash and a time, for example 5/min, 100/s or 10/90s"
-    )]
-    Rate(String),
 }
 
 impl PolicyFile {
@@ -187,32 +183,12 @@ pub(crate) struct Rate {
 }
 
 impl std::str::FromStr for Rate {
-    type Err = PolicyError;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, PolicyError> {
-        let unreadable = || PolicyError::Rate(text.to_owned());
-        let (n, period) = text.split_once('/').ok_or_else(unreadable)?;
-        let n = n.trim().parse().map_err(|_| unreadable())?;
-        let period = period.trim();
-        let digits = period.len() - period.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (amount, unit) = period.split_at(digits);
-        let amount = if amount.is_empty() { 1 } else { amount.parse().map_err(|_| unreadable())? };
-        let period = unit_nanos(unit).and_then(|unit| unit.checked_mul(amount)).ok_or_else(unreadable)?;
-        Ok(Self { text: text.to_owned(), n, period: Nanos(period) })
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate = rate::parse(text).map_err(|error| format!("{error}: {}", error.fix()))?;
+        Ok(Self { text: text.to_owned(), n: rate.n, period: rate.per.length() })
     }
-}
-
-fn unit_nanos(unit: &str) -> Option<u64> {
-    const SECOND: u64 = 1_000_000_000;
-    Some(match unit {
-        "ms" => 1_000_000,
-        "s" | "sec" | "second" => SECOND,
-        "m" | "min" | "minute" => 60 * SECOND,
-        "h" | "hour" => 3_600 * SECOND,
-        "d" | "day" => 86_400 * SECOND,
-        "week" => 604_800 * SECOND,
-        _ => return None,
-    })
 }
 
 impl Rate {

@@ -3,6 +3,7 @@
 mod explain;
 mod lint;
 mod remote;
+mod request;
 
 use clap::Subcommand;
 

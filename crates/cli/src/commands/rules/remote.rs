@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use leasehold_limit::rules::RuleError;
 use leasehold_wire::proto::leasehold::v1 as pb;
+use leasehold_wire::status::rule_errors;
 use pb::admin_client::AdminClient;
 use serde_json::json;
-use tonic::Code;
 
 use super::lint::{describe, mistake_json, read_file, show_mistakes};
 use crate::failure::{Failure, Outcome};
@@ -112,13 +112,10 @@ pub(super) fn apply(args: &ApplyArgs, format: Format) -> Result<Outcome, Failure
     let version = block_on(async {
         let remote = args.server.connect().await?;
         let mut client = AdminClient::new(remote.channel.clone());
-        let request = pb::PutRulesRequest { text: text.clone(), expected_version: args.expect };
+        let request = pb::PutRulesRequest { text, expected_version: args.expect };
         match client.put_rules(remote.request(request)).await {
             Ok(answer) => Ok(answer.into_inner().version),
-            Err(status) if status.code() == Code::InvalidArgument => {
-                Err(wrong_rules(&remote, &mut client, &file, text, &status).await)
-            }
-            Err(status) => Err(remote.refused(&status)),
+            Err(status) => Err(not_applied(&remote, &file, &status)),
         }
     })?;
     match format {
@@ -128,28 +125,17 @@ pub(super) fn apply(args: &ApplyArgs, format: Format) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// Asks the server that refused the rules for every mistake in them, and shows those.
-async fn wrong_rules(
-    remote: &Remote,
-    client: &mut AdminClient<tonic::transport::Channel>,
-    file: &str,
-    text: String,
-    refused: &tonic::Status,
-) -> Failure {
-    let answer = client.validate_rules(remote.request(pb::ValidateRulesRequest { text })).await;
-    let mistakes: Vec<_> = match answer {
-        Ok(answer) => answer.into_inner().errors.iter().map(mistake).collect(),
-        Err(_) => Vec::new(),
-    };
+/// Shows every mistake that the server found, if that is why it refused.
+fn not_applied(remote: &Remote, file: &str, status: &tonic::Status) -> Failure {
+    let mistakes = rule_errors(status);
     if mistakes.is_empty() {
-        return remote.refused(refused);
+        return remote.refused(status);
     }
-    let count = mistakes.len();
     // The server knows the text only; the file is ours.
     let ours: Vec<_> =
-        mistakes.into_iter().map(|mistake| RuleError { file: file.to_owned(), ..mistake }).collect();
+        mistakes.iter().map(|error| RuleError { file: file.to_owned(), ..mistake(error) }).collect();
     show_mistakes(&ours);
-    Failure::error(anyhow!("{count} mistakes in {file}; the old rules stay in force"))
+    Failure::error(anyhow!("{} mistakes in {file}; the old rules stay in force", ours.len()))
 }
 
 fn mistake(error: &pb::RuleError) -> RuleError {
