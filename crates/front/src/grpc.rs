@@ -17,11 +17,18 @@ mod admin;
 mod health;
 mod limiter;
 mod metadata;
+mod reflection;
 
-use leasehold_wire::proto::DESCRIPTORS;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use http::{Request, Response};
 use leasehold_wire::proto::envoy::service::ratelimit::v3::rate_limit_service_server;
-use leasehold_wire::proto::leasehold::v1::{admin_server, limiter_server};
+use leasehold_wire::proto::leasehold::v1;
 use leasehold_wire::status;
+use tonic::server::NamedService;
 use tonic::{Code, Status};
 
 pub use admin::{AdminService, admin_server};
@@ -29,12 +36,42 @@ pub use health::{HealthService, health_server};
 pub use limiter::{LimiterService, limiter_server};
 pub use metadata::budget;
 
-use crate::CheckError;
+use crate::rls::rls_server;
+use crate::{Admin, CheckError, Decider};
 
 /// Services that a client may ask about.
-const CLIENT_SERVICES: [&str; 2] = [limiter_server::SERVICE_NAME, rate_limit_service_server::SERVICE_NAME];
+const CLIENT_SERVICES: [&str; 2] =
+    [v1::limiter_server::SERVICE_NAME, rate_limit_service_server::SERVICE_NAME];
 /// Services that an operator may ask about.
-const ADMIN_SERVICES: [&str; 1] = [admin_server::SERVICE_NAME];
+const ADMIN_SERVICES: [&str; 1] = [v1::admin_server::SERVICE_NAME];
+
+/// Every gRPC service of the clients' port as routes.
+pub fn client_routes<D: Decider>(decider: &Arc<D>) -> Router {
+    let router = add(Router::new(), limiter_server(Arc::clone(decider)));
+    let router = add(router, rls_server(Arc::clone(decider)));
+    let router = add(router, health_server(Arc::clone(decider)));
+    add(router, reflection::reflection_server(&CLIENT_SERVICES))
+}
+
+/// Every gRPC service of the operators' port as routes.
+pub fn admin_routes<A: Decider + Admin>(admin: &Arc<A>) -> Router {
+    let router = add(Router::new(), admin_server(Arc::clone(admin)));
+    let router = add(router, health_server(Arc::clone(admin)));
+    add(router, reflection::reflection_server(&ADMIN_SERVICES))
+}
+
+fn add<S>(router: Router, service: S) -> Router
+where
+    S: NamedService
+        + tower::Service<Request<Body>, Response = Response<tonic::body::Body>, Error = Infallible>
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    S::Future: Send + 'static,
+{
+    router.route_service(&format!("/{}/{{*method}}", S::NAME), service)
+}
 
 /// The status of a check that was not decided; see the table of this module.
 #[must_use]

@@ -8,9 +8,11 @@ mod decider;
 pub mod grpc;
 pub mod http;
 pub mod rls;
+mod serve;
 #[cfg(test)]
 mod testing;
 
 pub use decider::{
     Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,
 };
+pub use serve::{ClientDoor, Door, DoorBody, ServerLimits, admin_router, client_router, serve};

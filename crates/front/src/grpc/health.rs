@@ -29,7 +29,7 @@ pub struct HealthService<D> {
     services: &'static [&'static str],
 }
 
-/// The service as the listener serves it; it knows the services of the clients' port.
+/// The service as the listener serves it; it knows every service of either port.
 #[must_use]
 pub fn health_server<D: Decider>(decider: Arc<D>) -> HealthServer<HealthService<D>> {
     let service = HealthService { decider, services: &super::CLIENT_SERVICES };

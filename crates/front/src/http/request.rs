@@ -132,7 +132,7 @@ impl<'a> Check<'a> {
         for (index, part) in self.parts.iter().enumerate() {
             let attributes = borrow(&part.attributes);
             if several {
-                bounds::attributes(&format!("descriptors[{index}].attributes"), &attributes)?;
+                bounds::attributes(format_args!("descriptors[{index}].attributes"), &attributes)?;
             } else {
                 bounds::attributes("attributes", &attributes)?;
             }
