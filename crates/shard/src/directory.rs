@@ -25,6 +25,8 @@ const _: () = assert!(size_of::<Entry>() == 40, "the memory goal counts on 40 by
 const MEAN_MAX: usize = 64;
 /// Mean entries a bucket at which the directory halves. Far below `MEAN_MAX / 2`, so that it doesn't swing.
 const MEAN_MIN: usize = 8;
+/// Where doubling ends: far beyond any memory, and every prefix still fits the key's first half.
+const BITS_MAX: u32 = 40;
 /// Entries that a full bucket grows by: its slack is half of this on average.
 const GROWTH: usize = 8;
 /// Unused places beyond which a bucket gives memory back.
@@ -53,7 +55,13 @@ struct Level {
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        let now = Level { bits: 0, buckets: vec![Bucket::new()] };
+        Self::for_entries(0)
+    }
+
+    /// Empty, with as many buckets as that many entries need: it neither doubles nor halves on the way there.
+    pub(crate) fn for_entries(entries: usize) -> Self {
+        let buckets = (entries / (MEAN_MAX / 2)).max(1).next_power_of_two();
+        let now = Level { bits: buckets.ilog2(), buckets: vec![Bucket::new(); buckets] };
         Self { now, next: None, moved: 0, len: 0 }
     }
 
@@ -88,6 +96,12 @@ impl Directory {
                 }
                 bucket.insert(i, entry);
                 self.len += 1;
+                if self.next.is_none()
+                    && self.len > self.now.buckets.len() * MEAN_MAX
+                    && self.now.bits < BITS_MAX
+                {
+                    self.start(self.now.bits + 1);
+                }
                 self.step();
                 None
             }
@@ -104,6 +118,9 @@ impl Directory {
             bucket.shrink_to(bucket.len() + GROWTH);
         }
         self.len -= 1;
+        if self.next.is_none() && self.len < self.now.buckets.len() * MEAN_MIN && self.now.bits > 0 {
+            self.start(self.now.bits - 1);
+        }
         self.step();
         Some(entry)
     }
@@ -150,20 +167,14 @@ impl Directory {
         }
     }
 
-    /// One step of doubling or halving, if either is due or under way.
+    /// Starts to move to that many bits.
+    fn start(&mut self, bits: u32) {
+        self.next = Some(Level { bits, buckets: Vec::with_capacity(1 << bits) });
+        self.moved = 0;
+    }
+
+    /// Moves one bucket into two or two into one, if a move is under way.
     fn step(&mut self) {
-        if self.next.is_none() {
-            let buckets = self.now.buckets.len();
-            let bits = if self.len > buckets * MEAN_MAX && self.now.bits < 48 {
-                self.now.bits + 1
-            } else if self.now.bits > 0 && self.len < buckets * MEAN_MIN {
-                self.now.bits - 1
-            } else {
-                return;
-            };
-            self.next = Some(Level { bits, buckets: Vec::with_capacity(1 << bits) });
-            self.moved = 0;
-        }
         let Some(next) = &mut self.next else { return };
         if next.bits > self.now.bits {
             let mut low = std::mem::take(&mut self.now.buckets[self.moved]);

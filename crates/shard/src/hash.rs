@@ -79,15 +79,15 @@ pub(crate) fn state_hash(shard: &Shard) -> u128 {
     let mut feed = Feed::new();
     feed.u64(shard.last().0);
     feed.key(shard.cursor);
-    for (id, under) in shard.limits.iter() {
-        feed.u64(u64::from(id));
+    let ranks = shard.limits.ranks();
+    for under in shard.limits.sorted() {
         feed.u64(under.carried.0);
         feed_spec(&mut feed, &under.spec);
     }
     feed.len(shard.table.len());
     for counter in shard.table.iter() {
         feed.key(counter.key);
-        feed.u64(u64::from(counter.limit));
+        feed.u64(u64::from(ranks.of(counter.limit)));
         feed_state(&mut feed, counter.state.get());
     }
     for remembered in shard.replies.iter() {

@@ -1,9 +1,9 @@
 //! The limits that counters were written under, each once; and how many counters each tenant holds.
 //!
-//! Invariant: a limit is here exactly as long as a counter refers to it, and a new one takes the lowest free id, so ids
-//! follow from the set of live ones and not from how it came about.
+//! Invariant: a limit is here exactly as long as a counter refers to it. Ids are this process's own: what is replicated is
+//! a limit's rank among the live ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_model::{Stamp, TenantId};
@@ -24,7 +24,7 @@ pub struct Under {
 pub(crate) struct Interned {
     slots: Vec<Option<Slot>>,
     ids: BTreeMap<Arc<Under>, u32>,
-    free: BTreeSet<u32>,
+    free: Vec<u32>,
     keys: BTreeMap<TenantId, u32>,
 }
 
@@ -69,7 +69,7 @@ impl Interned {
             let under = Arc::clone(&slot.under);
             *place = None;
             self.ids.remove(&under);
-            self.free.insert(id);
+            self.free.push(id);
         }
         if let Some(keys) = self.keys.get_mut(&tenant) {
             *keys = keys.saturating_sub(1);
@@ -79,9 +79,18 @@ impl Interned {
         }
     }
 
-    /// Every live limit with its id, ids ascending.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Under)> {
-        (0u32..).zip(&self.slots).filter_map(|(id, slot)| slot.as_ref().map(|slot| (id, &*slot.under)))
+    /// Every live limit, ascending.
+    pub(crate) fn sorted(&self) -> impl Iterator<Item = &Under> {
+        self.ids.keys().map(|under| &**under)
+    }
+
+    /// Where each live limit stands in that order, which is the same on every replica; ids needn't be.
+    pub(crate) fn ranks(&self) -> Ranks {
+        let mut ranks = vec![0; self.slots.len()];
+        for (rank, &id) in (0u32..).zip(self.ids.values()) {
+            ranks[at(id)] = rank;
+        }
+        Ranks(ranks)
     }
 
     fn slot(&self, id: u32) -> Option<&Slot> {
@@ -89,7 +98,7 @@ impl Interned {
     }
 
     fn add(&mut self, under: &Under) -> u32 {
-        let id = self.free.pop_first().unwrap_or_else(|| {
+        let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len() - 1)
                 .expect("no more limits than counters, which are fewer than 2^32")
@@ -98,6 +107,15 @@ impl Interned {
         self.slots[at(id)] = Some(Slot { under: Arc::clone(&under), counters: 0 });
         self.ids.insert(under, id);
         id
+    }
+}
+
+/// Positions of the live limits in their order, by id.
+pub(crate) struct Ranks(Vec<u32>);
+
+impl Ranks {
+    pub(crate) fn of(&self, id: u32) -> u32 {
+        self.0[at(id)]
     }
 }
 
@@ -127,21 +145,33 @@ mod tests {
         interned.release(0);
         assert_eq!(interned.get(0), &a);
         interned.release(0);
-        assert_eq!(interned.iter().collect::<Vec<_>>(), [(1, &b)]);
+        assert!(interned.sorted().eq([&b]));
         assert_eq!(interned.keys_of(TenantId(1)), 0);
     }
 
     #[test]
-    fn the_lowest_free_id_is_taken_again() {
+    fn ids_of_limits_that_are_gone_are_used_again() {
         let mut interned = Interned::default();
         for n in 0..4 {
             interned.take(&under(1, n));
         }
         interned.release(2);
         interned.release(1);
-        assert_eq!(
-            (interned.take(&under(1, 9)), interned.take(&under(1, 8)), interned.take(&under(1, 7))),
-            (1, 2, 4)
-        );
+        for n in 9..11 {
+            interned.take(&under(1, n));
+        }
+        assert_eq!(interned.slots.len(), 4);
+        assert_eq!(interned.take(&under(1, 11)), 4);
+    }
+
+    #[test]
+    fn ranks_do_not_depend_on_the_order_of_arrival() {
+        let (mut up, mut down) = (Interned::default(), Interned::default());
+        for n in 0..5 {
+            up.take(&under(1, n));
+            down.take(&under(1, 4 - n));
+        }
+        assert!(up.sorted().eq(down.sorted()));
+        assert!((0..5).all(|id| up.ranks().of(id) == down.ranks().of(4 - id)));
     }
 }

@@ -11,6 +11,7 @@ mod hash;
 mod intern;
 mod pack;
 mod replies;
+mod snapshot;
 mod sweep;
 mod table;
 
@@ -19,6 +20,7 @@ pub use command::{
 };
 pub use intern::Under;
 pub use replies::Remembered;
+pub use snapshot::{RestoreError, Snapshot, SnapshotCounter};
 
 use leasehold_model::{Key, Stamp, TimeLine};
 

@@ -53,6 +53,11 @@ impl Replies {
         Some(remembered.reply.clone())
     }
 
+    /// Whether there is a reply under the id, expired or not.
+    pub(crate) fn holds(&self, id: RequestId) -> bool {
+        self.ids.contains_key(&id)
+    }
+
     /// Remembers a reply, in place of an expired one under the same id.
     pub(crate) fn remember(&mut self, remembered: Remembered) {
         self.forget(remembered.id);

@@ -54,7 +54,12 @@ impl Held<'_> {
 
 impl Table {
     pub(crate) fn new() -> Self {
-        Self { directory: Directory::new(), wide: BTreeMap::new() }
+        Self::within(Directory::new())
+    }
+
+    /// An empty table over an empty directory that has its size already.
+    pub(crate) fn within(directory: Directory) -> Self {
+        Self { directory, wide: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {

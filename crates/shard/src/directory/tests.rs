@@ -61,7 +61,7 @@ fn check(ops: Vec<Op>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn it_is_an_ordered_map_for_uniform_keys(ops in ops((0u64..2_000).prop_map(uniform))) {
