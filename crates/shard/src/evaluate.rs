@@ -227,9 +227,9 @@ impl<'a> Evaluator<'a> {
 
     /// Nothing is taken: a demand that would have fitted shows its counter as it stays.
     fn take_back(&mut self, demands: &[Demand], decisions: &mut [Decision]) -> Result<(), Refusal> {
-        self.touched.clear();
         for (demand, decision) in demands.iter().zip(decisions) {
             if decision.granted > 0 {
+                self.touched.clear();
                 let untouched = self.demand(&Demand { ask: Ask::PEEK, ..*demand })?;
                 *decision = nothing_granted(*decision, untouched);
             }
