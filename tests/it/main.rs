@@ -1,6 +1,7 @@
 //! Whole-product tests: one module a subject, real servers on free ports of the loopback.
 
 mod arrows;
+mod bounds;
 mod clients;
 mod envoy;
 mod exact;
