@@ -3,9 +3,18 @@
 //! Invariant: this is the shell. Everything that can be decided wrongly is a function in a pure crate; here a clock is
 //! read, files are watched, ports are bound and one lock is held. A configuration is checked before a port opens.
 
+mod admin;
+mod authority;
+mod boot;
+pub mod clock;
 pub mod config;
+mod core;
+mod decide;
 pub mod logging;
+mod metrics;
 mod node;
+mod rules;
 
+pub use boot::StartError;
 pub use config::{Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};
-pub use node::{Node, StartError};
+pub use node::Node;

@@ -1,61 +1,50 @@
 //! A running node: what was bound, what it serves, and how it stops.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold_front::RulesStatus;
-use leasehold_limit::rules::{RuleBook, RuleError};
+use leasehold_front::{ClientDoor, Door, Readiness, RulesStatus, ServerLimits, admin_router, serve};
+use leasehold_limit::rules::RuleBook;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
+use crate::authority::LocalAuthority;
+use crate::boot::{self, StartError};
 use crate::config::Config;
+use crate::core::Core;
+use crate::rules;
 
-/// A node that serves until it is [drained](Self::drain).
+/// How often time moves on when nothing is asked, so that counters that equal fresh ones are dropped.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// A drain of nothing takes a moment too.
+const DRAIN_MIN: Duration = Duration::from_millis(100);
+
+/// How long a door may take to close after its drain has ended.
+const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
+
+/// A node that serves until it is [drained](Self::drain). Dropped, it stops as well, without waiting for anything.
 #[derive(Debug)]
 pub struct Node {
-    client_addr: SocketAddr,
-    admin_addr: SocketAddr,
+    core: Arc<Core<LocalAuthority>>,
+    clients: Served,
+    admin: Served,
+    /// Watching and sweeping.
+    background: TaskTracker,
+    drain: Duration,
+    stop: DropGuard,
 }
 
-/// Why a node did not start. Nothing is left running.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The rules are wrong. Print each mistake; there are no older rules to fall back to.
-    #[error("{} mistakes in the rules", .0.len())]
-    Rules(Vec<RuleError>),
-    /// The rules could not be read.
-    #[error("reading rules from {path}: {source}")]
-    ReadRules {
-        /// File or folder.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The key secret could not be read, or isn't one.
-    #[error("key_secret_file {path}: {message}")]
-    Secret {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong and what it must hold.
-        message: String,
-    },
-    /// A port could not be bound.
-    #[error("binding {field} to {addr}: {source}")]
-    Bind {
-        /// The field of the configuration.
-        field: &'static str,
-        /// As configured.
-        addr: SocketAddr,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The system refused something else that a node needs.
-    #[error("{what}: {source}")]
-    System {
-        /// What was being done.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+/// A door that is open.
+#[derive(Debug)]
+struct Served {
+    addr: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
 }
 
 impl Node {
@@ -63,45 +52,132 @@ impl Node {
     ///
     /// # Errors
     /// [`StartError`] names the field or file to mend.
-    pub async fn start(_config: Config) -> Result<Self, StartError> {
-        tokio::task::yield_now().await;
-        todo!()
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let (config, core) = read(config).await?;
+        let clients = bind("clients.listen", config.clients.listen).await?;
+        let admin = bind("admin.listen", config.admin.listen).await?;
+
+        let stop = CancellationToken::new();
+        let core = Arc::new(core);
+        let door = ClientDoor::new(Arc::clone(&core), boot::http_door(&config));
+        let clients = Served::open(clients, door, boot::client_limits(&config), &stop);
+        let door = admin_router(Arc::clone(&core));
+        let admin = Served::open(admin, door, boot::admin_limits(), &stop);
+        let background = TaskTracker::new();
+        background.spawn(rules::watch(Arc::clone(&core.rules), stop.clone()));
+        background.spawn(sweep(Arc::clone(&core), stop.clone()));
+        background.close();
+
+        core.set_readiness(Readiness::Ready);
+        let version = core.rules.active().book.version;
+        tracing::info!(clients = %clients.addr, admin = %admin.addr, rules = %core.rules.source(), %version, "serving");
+        let drain = Duration::from_secs(config.drain_seconds);
+        Ok(Self { core, clients, admin, background, drain, stop: stop.drop_guard() })
     }
 
     /// Where clients are served: the configured address, with the port that was bound.
     #[must_use]
     pub fn client_addr(&self) -> SocketAddr {
-        self.client_addr
+        self.clients.addr
     }
 
     /// Where operators are served.
     #[must_use]
     pub fn admin_addr(&self) -> SocketAddr {
-        self.admin_addr
+        self.admin.addr
     }
 
     /// The rules in force.
     #[must_use]
     pub fn rules(&self) -> Arc<RuleBook> {
-        todo!()
+        Arc::clone(&self.core.rules.active().book)
     }
 
     /// What is in force and how the last reload went.
     #[must_use]
     pub fn rules_status(&self) -> RulesStatus {
-        todo!()
+        self.core.rules.status()
     }
 
-    /// Reads the rules again now, as SIGHUP does. Waits until they are in force or refused.
+    /// Reads the rules again now, as SIGHUP does. Returns when they are in force or refused.
     pub async fn reload_rules(&self) -> RulesStatus {
-        tokio::task::yield_now().await;
-        todo!()
+        rules::reload(&self.core.rules).await;
+        self.rules_status()
     }
 
     /// Stops gracefully: not ready first, then no new connections, then what is in flight finishes, within the
     /// configured `drain_seconds`. Returns whether everything finished in time.
+    ///
+    /// Operators are served to the end, so that they see the drain.
     pub async fn drain(self) -> bool {
-        tokio::task::yield_now().await;
-        todo!()
+        tracing::info!(seconds = self.drain.as_secs(), "draining");
+        self.core.set_readiness(Readiness::NotReady("draining".to_owned()));
+        let finished = self.clients.close(self.drain.max(DRAIN_MIN)).await;
+        self.admin.close(CUT_OFF_WITHIN).await;
+        drop(self.stop);
+        self.background.wait().await;
+        if finished {
+            tracing::info!("stopped");
+        } else {
+            tracing::warn!("stopped before everything in flight had finished");
+        }
+        finished
     }
 }
+
+impl Served {
+    fn open(
+        (listener, addr): (TcpListener, SocketAddr),
+        door: impl Door,
+        limits: ServerLimits,
+        stop: &CancellationToken,
+    ) -> Self {
+        let stop = stop.child_token();
+        let task = tokio::spawn(serve(listener, door, limits, stop.clone()));
+        Self { addr, stop, task }
+    }
+
+    /// Takes nobody new and waits for those inside; whether they finished within `drain`.
+    async fn close(mut self, drain: Duration) -> bool {
+        self.stop.cancel();
+        if timeout(drain, &mut self.task).await.is_ok() {
+            return true;
+        }
+        // Its own drain ends now as well, and cuts off the rest.
+        if timeout(CUT_OFF_WITHIN, &mut self.task).await.is_err() {
+            self.task.abort();
+        }
+        false
+    }
+}
+
+async fn read(config: Config) -> Result<(Config, Core<LocalAuthority>), StartError> {
+    let reading = tokio::task::spawn_blocking(move || {
+        let core = boot::core(&config)?;
+        Ok((config, core))
+    });
+    reading.await.unwrap_or_else(|error| {
+        Err(StartError::System { what: "reading rules and secret", source: std::io::Error::other(error) })
+    })
+}
+
+async fn bind(field: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |source| StartError::Bind { field, addr, source };
+    let listener = TcpListener::bind(addr).await.map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+async fn sweep(core: Arc<Core<LocalAuthority>>, stop: CancellationToken) {
+    let mut tick = interval(SWEEP_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            _ = tick.tick() => core.authority.sweep(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

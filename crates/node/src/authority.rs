@@ -1,0 +1,104 @@
+//! Who may change counters. On one node it is a shard behind a lock; in a cluster, the leader of the key's shard.
+//!
+//! Invariant: stamps are taken under the lock that orders the commands, so that a later command never has an earlier one.
+
+use std::future::Future;
+
+use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard};
+use parking_lot::Mutex;
+
+use crate::clock::{self, SteeredClock};
+
+/// Stamps commands, applies them in one order, and answers.
+pub(crate) trait Authority: Send + Sync + 'static {
+    /// Applies a batch; one reply a command, in order.
+    ///
+    /// # Errors
+    /// It could not be applied, or it isn't known whether it was. A retry under the same request ids is safe.
+    fn propose(&self, batch: Batch) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send;
+
+    /// What an acquire would be answered now. Takes and records nothing.
+    ///
+    /// # Errors
+    /// Nobody who knows can be asked.
+    fn preview(
+        &self,
+        limits: &[LimitSpec],
+        acquire: &Acquire,
+    ) -> impl Future<Output = Result<Reply, ProposeError>> + Send;
+
+    /// What is held now.
+    fn holdings(&self) -> Holdings;
+
+    /// Hash of the state, for comparing replicas. Walks all of it: for an operator's question, not for every scrape.
+    fn state_hash(&self) -> u128;
+}
+
+/// Nobody answered: the declared failure behaviour of each limit stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the counters cannot be reached")]
+pub(crate) struct ProposeError;
+
+/// A shard in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holdings {
+    pub(crate) keys: u64,
+    pub(crate) evicted: u64,
+}
+
+/// The authority of a node that runs alone. Its counters end with the process.
+#[derive(Debug)]
+pub(crate) struct LocalAuthority {
+    owner: Mutex<Owner>,
+}
+
+#[derive(Debug)]
+struct Owner {
+    shard: Shard,
+    line: SteeredClock,
+}
+
+impl LocalAuthority {
+    pub(crate) fn new(bounds: Bounds) -> Self {
+        Self { owner: Mutex::new(Owner { shard: Shard::new(bounds), line: clock::start_line() }) }
+    }
+
+    /// Moves the shard's time on although nothing is asked, so that what equals a fresh counter is dropped.
+    pub(crate) fn sweep(&self) {
+        self.apply(&Batch::default());
+    }
+
+    fn apply(&self, batch: &Batch) -> Vec<Reply> {
+        let mut owner = self.owner.lock();
+        let at = clock::stamp(&mut owner.line);
+        owner.shard.apply(batch, at)
+    }
+}
+
+impl Authority for LocalAuthority {
+    fn propose(&self, batch: Batch) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send {
+        std::future::ready(Ok(self.apply(&batch)))
+    }
+
+    fn preview(
+        &self,
+        limits: &[LimitSpec],
+        acquire: &Acquire,
+    ) -> impl Future<Output = Result<Reply, ProposeError>> + Send {
+        let mut owner = self.owner.lock();
+        let at = clock::stamp(&mut owner.line);
+        std::future::ready(Ok(owner.shard.preview(limits, acquire, at)))
+    }
+
+    fn holdings(&self) -> Holdings {
+        let owner = self.owner.lock();
+        Holdings {
+            keys: u64::try_from(owner.shard.keys()).unwrap_or(u64::MAX),
+            evicted: owner.shard.evicted(),
+        }
+    }
+
+    fn state_hash(&self) -> u128 {
+        self.owner.lock().shard.state_hash()
+    }
+}

@@ -1,0 +1,192 @@
+//! From a configuration to the parts of a node. Nothing is served yet.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::HeaderName;
+use leasehold_front::ServerLimits;
+use leasehold_front::http as door;
+use leasehold_limit::KeySecret;
+use leasehold_limit::address::TrustedProxies;
+use leasehold_limit::rules::RuleError;
+use leasehold_model::Nanos;
+use leasehold_shard::Bounds;
+
+use crate::authority::LocalAuthority;
+use crate::clock::WallTime;
+use crate::config::{Config, CountersConfig, ForwardedBy, ForwardingHeader, XRateLimit};
+use crate::core::Core;
+use crate::metrics::Metrics;
+use crate::rules::{LoadError, RulesInForce, Source};
+
+/// Connections at the operators' door. Beyond: closed at once. A scraper, a dashboard and a few hands need far fewer.
+const ADMIN_CONNECTIONS_MAX: usize = 256;
+
+/// How long an operator's request may take to finish at shutdown.
+const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+
+/// Bytes of a key secret, written as twice as many hexadecimal digits.
+const SECRET_BYTES: usize = 16;
+
+/// Why a node did not start. Nothing is left running.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The rules are wrong. Print each mistake; there are no older rules to fall back to.
+    #[error("{} mistakes in the rules", .0.len())]
+    Rules(Vec<RuleError>),
+    /// The rules could not be read.
+    #[error("reading rules from {path}: {source}")]
+    ReadRules {
+        /// File or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The key secret could not be read, or isn't one.
+    #[error("key_secret_file {path}: {message}")]
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what it must hold.
+        message: String,
+    },
+    /// A port could not be bound.
+    #[error("binding {field} to {addr}: {source}")]
+    Bind {
+        /// The field of the configuration.
+        field: &'static str,
+        /// As configured.
+        addr: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system refused something else that a node needs.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Reads what a node needs and puts it together. Blocks on the disk.
+pub(crate) fn core(config: &Config) -> Result<Core<LocalAuthority>, StartError> {
+    let secret = secret(config.key_secret_file.as_deref())?;
+    let metrics = Arc::new(Metrics::new());
+    let source = Source::at(config.rules.as_deref());
+    let rules = RulesInForce::load(source, secret, Arc::clone(&metrics)).map_err(|error| match error {
+        LoadError::Read(error) => StartError::ReadRules { path: error.path, source: error.source },
+        LoadError::Mistakes(mistakes) => StartError::Rules(mistakes),
+    })?;
+    let bounds = shard_bounds(&config.counters);
+    let demands_max = usize::try_from(bounds.items_max).unwrap_or(usize::MAX);
+    Ok(Core::new(Arc::new(rules), LocalAuthority::new(bounds), metrics, demands_max))
+}
+
+fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {
+    let mut bytes = [0; SECRET_BYTES];
+    let Some(path) = path else {
+        getrandom::fill(&mut bytes)
+            .map_err(|error| StartError::System { what: "drawing a key secret", source: error.into() })?;
+        return Ok(KeySecret::new(bytes));
+    };
+    let wrong = |message: String| StartError::Secret { path: path.to_owned(), message };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let digits = text.trim();
+    let format = || {
+        wrong(format!(
+            "it must hold {} hexadecimal digits; make one by openssl rand -hex 16",
+            SECRET_BYTES * 2
+        ))
+    };
+    if digits.len() != SECRET_BYTES * 2 || !digits.is_ascii() {
+        return Err(format());
+    }
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        let pair = &digits[index * 2..index * 2 + 2];
+        // `from_str_radix` takes a sign.
+        if pair.starts_with('+') {
+            return Err(format());
+        }
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| format())?;
+    }
+    Ok(KeySecret::new(bytes))
+}
+
+fn shard_bounds(counters: &CountersConfig) -> Bounds {
+    Bounds {
+        keys_per_tenant_max: counters.keys_per_domain_max,
+        keys_max: counters.keys_max,
+        replies_per_tenant_max: counters.request_ids_per_domain_max,
+        retry_window: Nanos::from_secs(counters.retry_window_seconds),
+        items_max: Bounds::default().items_max,
+    }
+}
+
+/// What the clients' door takes in.
+pub(crate) fn client_limits(config: &Config) -> ServerLimits {
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let intake = &config.intake;
+    ServerLimits {
+        connections_max: count(intake.connections_max),
+        in_flight_max: count(intake.requests_max),
+        streams_per_connection_max: intake.streams_per_connection_max,
+        header_bytes_max: intake.header_bytes_max,
+        request_timeout: Duration::from_millis(intake.request_timeout_ms),
+        drain_timeout: Duration::from_secs(config.drain_seconds),
+        ..ServerLimits::default()
+    }
+}
+
+/// What the operators' door takes in.
+pub(crate) fn admin_limits() -> ServerLimits {
+    ServerLimits {
+        connections_max: ADMIN_CONNECTIONS_MAX,
+        drain_timeout: ADMIN_DRAIN,
+        ..ServerLimits::default()
+    }
+}
+
+/// How the clients' door answers over HTTP.
+pub(crate) fn http_door(config: &Config) -> door::HttpConfig {
+    let (http, authorize, addresses) = (&config.http, &config.authorize, &config.addresses);
+    let header = match addresses.header {
+        ForwardingHeader::XForwardedFor => "x-forwarded-for",
+        ForwardingHeader::Forwarded => "forwarded",
+    };
+    // What is no header name or status was refused when the configuration was read.
+    let headers = authorize.headers.iter().filter_map(|(header, attribute)| {
+        Some((HeaderName::try_from(header.as_str()).ok()?, attribute.clone()))
+    });
+    door::HttpConfig {
+        reset: http.reset,
+        rate_limit: if http.rate_limit { door::RateLimitFields::Draft11 } else { door::RateLimitFields::Off },
+        x_rate_limit: match http.x_rate_limit {
+            XRateLimit::Off => door::XRateLimit::Off,
+            XRateLimit::DeltaSeconds => door::XRateLimit::DeltaSeconds,
+            XRateLimit::EpochSeconds => {
+                door::XRateLimit::EpochSeconds(Arc::new(|| WallTime::now().0 / 1_000_000_000))
+            }
+        },
+        authorize: door::AuthorizeConfig {
+            domain: authorize.domain.clone(),
+            deny_status: authorize.deny_status.and_then(|status| StatusCode::from_u16(status).ok()),
+            headers: headers.collect(),
+            forwarded_by: match authorize.forwarded_by {
+                ForwardedBy::Either => door::ForwardedBy::Either,
+                ForwardedBy::XForwarded => door::ForwardedBy::XForwarded,
+                ForwardedBy::XOriginal => door::ForwardedBy::XOriginal,
+                ForwardedBy::Own => door::ForwardedBy::Own,
+            },
+            proxies: TrustedProxies::new(addresses.trusted_proxies.clone(), header),
+            v6_prefix: addresses.v6_prefix,
+        },
+        ..door::HttpConfig::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

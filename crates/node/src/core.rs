@@ -1,0 +1,49 @@
+//! What the doors stand on: rules, authority and metrics, and whether traffic should come here.
+
+use std::sync::Arc;
+
+use leasehold_front::Readiness;
+use parking_lot::RwLock;
+
+use crate::authority::Authority;
+use crate::clock::BootTime;
+use crate::metrics::Metrics;
+use crate::rules::RulesInForce;
+
+/// The process behind the doors.
+#[derive(Debug)]
+pub(crate) struct Core<A> {
+    pub(crate) rules: Arc<RulesInForce>,
+    pub(crate) authority: A,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) started: BootTime,
+    /// Counters that one request may be charged to; more are refused as invalid.
+    pub(crate) demands_max: usize,
+    readiness: RwLock<Readiness>,
+}
+
+impl<A: Authority> Core<A> {
+    pub(crate) fn new(
+        rules: Arc<RulesInForce>,
+        authority: A,
+        metrics: Arc<Metrics>,
+        demands_max: usize,
+    ) -> Self {
+        Self {
+            rules,
+            authority,
+            metrics,
+            started: BootTime::now(),
+            demands_max,
+            readiness: RwLock::new(Readiness::NotReady("starting".to_owned())),
+        }
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        self.readiness.read().clone()
+    }
+
+    pub(crate) fn set_readiness(&self, readiness: Readiness) {
+        *self.readiness.write() = readiness;
+    }
+}
