@@ -89,8 +89,10 @@ pub(crate) fn core(config: &Config) -> Result<Core<LocalAuthority>, StartError> 
 fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {
     let mut bytes = [0; SECRET_BYTES];
     let Some(path) = path else {
-        getrandom::fill(&mut bytes)
-            .map_err(|error| StartError::System { what: "drawing a key secret", source: error.into() })?;
+        getrandom::fill(&mut bytes).map_err(|error| StartError::System {
+            what: "drawing a key secret",
+            source: std::io::Error::other(error.to_string()),
+        })?;
         return Ok(KeySecret::new(bytes));
     };
     let wrong = |message: String| StartError::Secret { path: path.to_owned(), message };
