@@ -1,3 +1,5 @@
+//! At a bound a request passes; one past it is refused by the field's name.
+
 use super::*;
 
 fn check_attributes(name: usize, value: usize, count: usize, expected: Option<&str>) {

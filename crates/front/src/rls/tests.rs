@@ -1,3 +1,5 @@
+//! What Envoy is answered, and what is refused before anything is asked.
+
 use leasehold_limit::RetryAfter;
 use leasehold_limit::check::{Answer, Outcome, Verdict};
 use leasehold_model::Nanos;

@@ -1,3 +1,5 @@
+//! Every bound of a listener, over real sockets, and how it drains.
+
 use std::net::SocketAddr;
 
 use axum::extract::ConnectInfo;
@@ -209,6 +211,27 @@ async fn a_request_that_takes_too_long_is_answered_so() {
     let body_missing = format!("{CHECK}connection: close\r\ncontent-length: 10\r\n\r\n");
     let answer = server.exchange(&body_missing).await;
     assert!(["408", "503"].contains(&status(&answer)), "{answer}");
+}
+
+struct PanicsAtReset(ClientDoor<Fake>);
+
+impl Door for PanicsAtReset {
+    async fn answer(&self, request: http::Request<hyper::body::Incoming>) -> http::Response<DoorBody> {
+        assert!(!request.uri().path().ends_with("/Reset"), "as the test wants it");
+        self.0.answer(request).await
+    }
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_own_stream_only() {
+    let slow = Arc::new(Fake { takes: Duration::from_millis(200), ..Fake::allowing() });
+    let door = PanicsAtReset(ClientDoor::new(slow, HttpConfig::default()));
+    let mut client = LimiterClient::new(Server::of(door, ServerLimits::default()).await.channel().await);
+    let mut neighbour = client.clone();
+    let held = tokio::spawn(async move { neighbour.check(message()).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(client.reset(v1::ResetRequest::default()).await.is_err());
+    held.await.unwrap().expect("the neighbour on the same connection is answered");
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+//! Checks and answers of `leasehold.v1`, both ways.
+
 use proptest::prelude::*;
 use prost::Message;
 

@@ -1,3 +1,5 @@
+//! Lengths of time there and back, and durations that are none.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Limits there and back, and messages that are none.
+
 use proptest::prelude::*;
 
 use super::*;

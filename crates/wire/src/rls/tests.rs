@@ -1,3 +1,5 @@
+//! The mapping between Envoy's messages and ours, a line a case.
+
 use std::sync::Arc;
 
 use leasehold_limit::RetryAfter;

@@ -1,3 +1,5 @@
+//! Details of a status, written and read.
+
 use super::*;
 
 #[test]

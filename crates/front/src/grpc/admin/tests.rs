@@ -1,3 +1,5 @@
+//! What an operator is told, and each way to refuse rules.
+
 use tonic::Code;
 
 use super::*;

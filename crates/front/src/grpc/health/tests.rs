@@ -1,3 +1,5 @@
+//! Health follows readiness, for one call and for a watcher.
+
 use tokio_stream::StreamExt;
 use tonic::Code;
 

@@ -1,3 +1,5 @@
+//! Each row of the table in `grpc`, and what reaches the process behind the service.
+
 use leasehold_limit::check::Outcome;
 use tonic::metadata::MetadataValue;
 
