@@ -1,11 +1,12 @@
 //! A request as every front door hands it over, and the answer every front door renders.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use leasehold_model::{RequestId, RulesVersion};
+use leasehold_model::{Nanos, RequestId, RulesVersion};
 
 use crate::rules::{OnUnavailable, Rule};
-use crate::{Decision, Limit};
+use crate::{Decision, Limit, RetryAfter};
 
 /// One attribute of a request: a name and raw bytes, both case-sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,9 +119,80 @@ impl RuleAnswer {
     }
 }
 
+impl DescriptorAnswer {
+    /// The limit that shapes what a caller may do next: see [`Answer::binding`].
+    #[must_use]
+    pub fn binding(&self) -> Option<&RuleAnswer> {
+        binding(self.matched.iter())
+    }
+
+    /// When this descriptor's limits would all admit: see [`Answer::retry_after`].
+    #[must_use]
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        retry_after(self.matched.iter())
+    }
+
+    /// Whether some limit stands in the way of this descriptor.
+    #[must_use]
+    pub fn violated(&self) -> bool {
+        self.matched.iter().any(RuleAnswer::violated)
+    }
+}
+
 impl Answer {
     /// Every limit that spoke, over all descriptors.
     pub fn matched(&self) -> impl Iterator<Item = &RuleAnswer> {
         self.descriptors.iter().flat_map(|descriptor| &descriptor.matched)
     }
+
+    /// Every limit that stands in the way.
+    pub fn violated(&self) -> impl Iterator<Item = &RuleAnswer> {
+        self.matched().filter(|answer| answer.violated())
+    }
+
+    /// Every shadow rule that would have stood in the way.
+    pub fn shadow_denied(&self) -> impl Iterator<Item = &RuleAnswer> {
+        self.matched().filter(|answer| answer.rule.shadow && answer.refused())
+    }
+
+    /// When every violated limit would admit: the longest of their waits, or never if one of them never will.
+    ///
+    /// `None` when none is violated, and when the only ones that are could not be asked: nobody knows then.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        retry_after(self.matched())
+    }
+
+    /// The limit that shapes what a caller may do next: a violated one before others, then the one with the fewest units
+    /// left, then the one that gives the next unit latest, then the first. Shadow rules and limits that could not be
+    /// asked don't count.
+    #[must_use]
+    pub fn binding(&self) -> Option<&RuleAnswer> {
+        binding(self.matched())
+    }
 }
+
+fn retry_after<'a>(answers: impl Iterator<Item = &'a RuleAnswer>) -> Option<RetryAfter> {
+    let waits = answers.filter(|answer| answer.violated()).filter_map(|answer| match answer.outcome {
+        Outcome::Decided(decision) => decision.retry_after,
+        // The same request lacks the same attribute at any time.
+        Outcome::Unidentified => Some(RetryAfter::Never),
+        Outcome::Unavailable => None,
+    });
+    waits.max_by_key(|wait| match wait {
+        RetryAfter::In(wait) => (false, *wait),
+        RetryAfter::Never => (true, Nanos::MAX),
+    })
+}
+
+fn binding<'a>(answers: impl Iterator<Item = &'a RuleAnswer>) -> Option<&'a RuleAnswer> {
+    let decided = answers.filter(|answer| !answer.rule.shadow);
+    let ranked = decided.filter_map(|answer| {
+        let decision = answer.decision()?;
+        Some(((decision.allowed, decision.remaining, Reverse(decision.next_unit_after)), answer))
+    });
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, answer)| answer)
+}
+
+#[cfg(test)]
+mod tests;
