@@ -256,3 +256,6 @@ impl<'a> FromRight<'a> {
         Some(rest.trim_ascii())
     }
 }
+
+#[cfg(test)]
+mod tests;

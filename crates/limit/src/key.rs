@@ -1,7 +1,8 @@
 //! Names of counters: a keyed 128-bit hash over (domain, rule, length-prefixed values), never joined with separators.
 //!
-//! Invariant: what is hashed can be read back unambiguously. Every text follows a word with its tag and length, and a
-//! last word counts the values, so two different inputs are never the same bytes. SipHash-1-3, keyed by the cluster.
+//! Invariant: what is hashed can be read back unambiguously. Every text follows a word with its tag and length and is
+//! filled up to whole words, and a last word counts the values, so two different inputs are never the same words.
+//! SipHash-1-3: the cluster's secret keys a hash of (domain, rule), and that hash keys the rule's counters.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -14,7 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 enum Purpose {
     Tenant = 1,
     Session = 2,
-    Counter = 3,
+    Rule = 3,
 }
 
 /// Low bits of the word in front of each part; the rest of the word is a length or a count.
@@ -64,9 +65,12 @@ impl KeySecret {
     }
 }
 
-/// The keys of one rule's counters: (domain, rule) hashed once, values to follow. `Debug` hides it, as it holds the secret.
+/// Names the counters of one rule: (domain, rule) hashed once, values to follow. `Debug` hides it: it is a key itself.
 #[derive(Clone, Copy)]
-pub struct RuleKeys(SipHasher13);
+pub struct RuleKeys {
+    key0: u64,
+    key1: u64,
+}
 
 impl fmt::Debug for RuleKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,16 +82,18 @@ impl RuleKeys {
     /// The keys of `rule` in `domain`.
     #[must_use]
     pub fn new(secret: &KeySecret, domain: &str, rule: &str) -> Self {
-        let mut hasher = secret.hasher(Purpose::Counter);
+        let mut hasher = secret.hasher(Purpose::Rule);
         write_bytes(&mut hasher, domain.as_bytes());
         write_bytes(&mut hasher, rule.as_bytes());
-        Self(hasher)
+        let hash = hasher.finish128();
+        Self { key0: hash.h1, key1: hash.h2 }
     }
 
     /// Begins one key.
+    #[inline]
     #[must_use]
     pub fn start(&self) -> KeyBuilder {
-        KeyBuilder { hasher: self.0, count: 0 }
+        KeyBuilder { hasher: SipHasher13::new_with_keys(self.key0, self.key1), count: 0 }
     }
 
     /// The key for `values`, in the order of the rule's `per`. `None` is an absent attribute and differs from an empty one.
@@ -128,11 +134,18 @@ impl KeyBuilder {
     }
 }
 
+/// Whole words only: the hasher then never has to shift bytes across words, which halves its time.
 #[inline]
 fn write_bytes(hasher: &mut SipHasher13, bytes: &[u8]) {
     let length = u64::try_from(bytes.len()).expect("a slice in memory is shorter than 2^62 bytes");
     hasher.write_u64((length << 2) | TAG_BYTES);
-    hasher.write(bytes);
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        hasher.write_u64(u64::from_le_bytes(*word));
+    }
+    if !rest.is_empty() {
+        hasher.write_u64(rest.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
+    }
 }
 
 /// The key of one counter. A `None` value is an absent attribute and differs from an empty one.

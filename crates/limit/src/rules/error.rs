@@ -9,7 +9,7 @@ use std::fmt;
 pub(super) const ERRORS_MAX: usize = 100;
 
 /// Longest piece of a file that a message quotes, in characters; longer ones are cut with an ellipsis.
-const QUOTE_LEN_MAX: usize = 60;
+pub(super) const QUOTE_LEN_MAX: usize = 60;
 
 /// A mistake in a rule file, where it is, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! Invariant: `None` means "absent or reported", never "wrong and silent". A refused node is passed over without a word.
 
-use super::error::{Place, Report, did_you_mean, quoted};
+use super::error::{Place, QUOTE_LEN_MAX, Report, did_you_mean, quoted};
 use super::rate::parse_count;
 use super::yaml::{Entry, Node, Value};
 
@@ -77,7 +77,7 @@ impl<'n> Fields<'n> {
     pub(super) fn require(&self, name: &str, fix: &str, report: &mut Report<'_>) -> Option<&'n Node> {
         let found = self.get(name);
         if found.is_none() {
-            report.add(self.at, &self.path, format!("{name} is missing"), fix);
+            report.add(self.at, &self.path(name), "it is missing", fix);
         }
         found
     }
@@ -93,9 +93,10 @@ impl<'n> Fields<'n> {
     }
 }
 
-/// `path.name`, with names that aren't plain words in brackets and quotes.
+/// `path.name`, with names that aren't plain words in brackets and quotes, where they are cut if need be.
 pub(super) fn join(path: &str, name: &str) -> String {
-    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    let plain = name.len() <= QUOTE_LEN_MAX
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     match (plain && !name.is_empty(), path.is_empty()) {
         (true, true) => name.to_owned(),
         (true, false) => format!("{path}.{name}"),
@@ -114,12 +115,7 @@ pub(super) fn text<'n>(
         Value::Scalar(text) => Some(text),
         Value::Refused => None,
         Value::Null => {
-            report.add(
-                node.at,
-                path,
-                "there is no value",
-                format!("write {example}, or leave the field out"),
-            );
+            report.add(node.at, path, "there is no value", format!("write {example}"));
             None
         }
         other @ (Value::List(_) | Value::Map(_)) => {

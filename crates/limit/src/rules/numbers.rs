@@ -241,13 +241,13 @@ fn read_rate(from: &Fields<'_>, report: &mut Report<'_>) -> Option<Rate> {
 
 fn read_zone(from: &Fields<'_>, report: &mut Report<'_>) -> Option<Zone> {
     let (node, path) = (from.get("zone")?, from.path("zone"));
-    match Zone::new(text(node, &path, "an IANA name such as Europe/Berlin", report)?) {
-        Ok(zone) => Some(zone),
-        Err(error) => {
-            report.add(node.at, &path, error.to_string(), "");
-            None
-        }
+    let given = text(node, &path, "an IANA name such as Europe/Berlin", report)?;
+    let zone = Zone::new(given).ok();
+    if zone.is_none() {
+        let fix = "use an IANA name such as UTC or Europe/Berlin";
+        report.add(node.at, &path, format!("unknown time zone {}", quoted(given)), fix);
     }
+    zone
 }
 
 /// A share such as 0.05 in parts per million, exactly.
@@ -277,3 +277,6 @@ fn parse_share(text: &str) -> Option<u32> {
     let fraction: u32 = format!("{decimals:0<6}").parse().ok()?;
     whole.checked_mul(PPM)?.checked_add(fraction).filter(|ppm| *ppm <= PPM)
 }
+
+#[cfg(test)]
+mod tests;

@@ -240,3 +240,6 @@ const fn unit_name(unit: CalendarUnit) -> &'static str {
         CalendarUnit::Year => "year",
     }
 }
+
+#[cfg(test)]
+mod tests;

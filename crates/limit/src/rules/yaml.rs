@@ -69,7 +69,7 @@ pub(super) fn parse(text: &str, report: &mut Report<'_>) -> Option<Node> {
         match event {
             Ok((event, span)) => builder.take(event, place(&span.start))?,
             Err(error) => {
-                let fix = "rules are YAML: mend the syntax at this place or just before it";
+                let fix = syntax_fix(error.info());
                 builder.report.add(place(error.marker()), "", error.info(), fix);
                 return None;
             }
@@ -79,6 +79,15 @@ pub(super) fn parse(text: &str, report: &mut Report<'_>) -> Option<Node> {
         builder.report.add(Place::START, "", "the file is empty", "write at least `domain` and `limits`");
     }
     builder.root
+}
+
+/// The parser speaks of anchors where somebody wrote a star for "any".
+fn syntax_fix(info: &str) -> &'static str {
+    if info.contains("anchor") {
+        "a text that begins with * or & needs quotes, such as '*'"
+    } else {
+        "rules are YAML: mend the syntax at this place or just before it"
+    }
 }
 
 fn place(marker: &Marker) -> Place {
@@ -110,13 +119,8 @@ impl Builder<'_, '_> {
         match event {
             Event::DocumentStart(_) => return self.begin_document(at),
             Event::Alias(_) => {
-                let fix = "write the value out; anchors and aliases are not supported";
-                self.report.add(
-                    at,
-                    "",
-                    "alias `*`",
-                    format!("{fix} (a text that begins with `*` needs quotes)"),
-                );
+                let fix = "write the value out; a text that begins with * needs quotes";
+                self.report.add(at, "", "an alias: anchors and aliases are not supported", fix);
                 self.close(Node { at, value: Value::Refused });
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -132,7 +136,10 @@ impl Builder<'_, '_> {
                 return self.open(Open { at, inner: Inner::Map(Vec::new(), None) });
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                let open = self.open.pop().expect("the parser ends only what it began");
+                let Some(open) = self.open.pop() else {
+                    self.report.add(at, "", "something ends here that never began", syntax_fix(""));
+                    return None;
+                };
                 let value = match open.inner {
                     Inner::Map(entries, _) if entries.len() > MAP_LEN_MAX => {
                         let message = format!("a map of more than {MAP_LEN_MAX} keys");
@@ -166,13 +173,13 @@ impl Builder<'_, '_> {
     fn refuse_decoration(&mut self, anchor: usize, tagged: bool, at: Place) {
         if anchor > 0 {
             let fix = "leave it out and write the value where it is used";
-            self.report.add(at, "", "anchor `&`: anchors and aliases are not supported", fix);
+            self.report.add(at, "", "an anchor: anchors and aliases are not supported", fix);
         }
         if tagged {
             self.report.add(
                 at,
                 "",
-                "tag `!`: tags are not supported",
+                "a tag: tags are not supported",
                 "leave it out, or put the text in quotes",
             );
         }
@@ -223,7 +230,7 @@ fn key_of(node: Node, report: &mut Report<'_>) -> (Option<String>, Place) {
                 node.at,
                 "",
                 message,
-                "keys are plain names; in `{{ }}` a text with `*`, `{{` or `[` needs quotes",
+                "keys are plain names; a text that begins with { or [ needs quotes",
             );
             None
         }
