@@ -58,7 +58,7 @@ fn every_golden_case_holds() {
 }
 
 fn network(input: &ClientIp) -> IpNet {
-    let networks = input.trusted.iter().map(|text| parse_network(text).unwrap()).collect();
+    let networks = input.trusted.iter().map(|text| parse_network(text).expect("a network")).collect();
     let proxies = TrustedProxies::new(networks, &input.header);
     let lines = input.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(proxies.header()));
     client_network(input.peer.ip(), lines.map(|(_, value)| value.as_bytes()), &proxies, input.v6_prefix)
@@ -76,8 +76,8 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
     if let Some(text) = value.as_str() {
         return Some(text.as_bytes().to_vec());
     }
-    let hex = value["hex"].as_str().unwrap();
-    Some((0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect())
+    let hex = value["hex"].as_str().expect("null, a text or hex");
+    Some((0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex")).collect())
 }
 
 /// Numbers that look random and repeat from run to run.
