@@ -5,6 +5,7 @@ use leasehold_limit::rules::rate::describe;
 use leasehold_limit::rules::{self, Absent, Lease, OnUnavailable, Pattern, RuleBook, Scope};
 use leasehold_limit::{KeySecret, rule_key};
 use leasehold_model::{Key, RulesVersion};
+use proptest::prelude::*;
 
 const SECRET: KeySecret = KeySecret::new(*b"sixteen byte key");
 
@@ -54,11 +55,15 @@ fn the_documented_example_reads_as_it_says() {
     assert_eq!(describe(&special.limit), "100000/hour burst 200");
 }
 
-/// The rules of `api` that apply, with their numbers.
-fn names(book: &RuleBook, attributes: &[(&str, &str)]) -> String {
+fn matching(book: &RuleBook, attributes: &[(&str, &str)]) -> Vec<rules::Matched> {
     let attributes: Vec<Attribute<'_>> =
         attributes.iter().map(|(name, value)| Attribute { name, value: value.as_bytes() }).collect();
-    let matched = book.matching("api", &attributes).expect("the domain exists");
+    book.matching("api", &attributes).expect("the domain exists")
+}
+
+/// The rules of `api` that apply, with their numbers.
+fn names(book: &RuleBook, attributes: &[(&str, &str)]) -> String {
+    let matched = matching(book, attributes);
     let shown = |matched: &rules::Matched| format!("{} {}", matched.rule.name, describe(&matched.limit));
     matched.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
@@ -150,9 +155,7 @@ fn all_conditions_must_hold() {
 
 /// The counter of the only rule, as `None` (doesn't apply), `Some(None)` (refuses) or its key.
 fn counter(book: &RuleBook, attributes: &[(&str, &str)]) -> Option<Option<Key>> {
-    let attributes: Vec<Attribute<'_>> =
-        attributes.iter().map(|(name, value)| Attribute { name, value: value.as_bytes() }).collect();
-    book.matching("api", &attributes).expect("the domain exists").first().map(|matched| matched.key)
+    keys(book, attributes).first().copied()
 }
 
 #[test]
@@ -268,4 +271,38 @@ fn several_mistakes_are_all_named_in_the_order_of_the_file() {
         (4, "limits[1].burst"),
     ];
     assert_eq!(places, expected);
+}
+
+/// Rules of every kind over the attributes x, y and z.
+const MIXED: &str = "
+domain: api
+limits:
+  - { name: all, limit: 1/s }
+  - { name: per-x, limit: 1/s, per: [x] }
+  - { name: per-both, limit: 1/s, when: { x: 'a*' }, per: [{ attribute: y, absent: share }, x] }
+  - { name: strict, limit: 1/s, when: { y: [a, b] }, per: [z], absent: deny }
+";
+
+fn keys(book: &RuleBook, attributes: &[(&str, &str)]) -> Vec<Option<Key>> {
+    let matched = matching(book, attributes);
+    matched.iter().map(|matched| matched.key).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn only_attributes_that_rules_name_decide(
+        named in proptest::collection::vec(("[xyz]", "[ab]{0,2}"), 0..4),
+        others in proptest::collection::vec(("[a-w]{0,3}", any::<String>(), 0..4_usize), 0..6),
+    ) {
+        let book = book(MIXED);
+        let clean: Vec<(&str, &str)> = named.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let mut noisy = clean.clone();
+        for (name, value, at) in &others {
+            noisy.insert((*at).min(noisy.len()), (name, value));
+        }
+        prop_assert_eq!(names(&book, &clean), names(&book, &noisy));
+        prop_assert_eq!(keys(&book, &clean), keys(&book, &noisy));
+    }
 }

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use leasehold_model::TenantId;
+
 use super::error::{Place, Report, quoted};
 use super::fields::{Fields, domain_name, is_attribute_name, list, text};
 use super::overrides::{self, Target};
 use super::rule::{Declared, Draft};
 use super::yaml::{self, Node, Value};
-use super::{Domain, Override, Rule, RuleError};
+use super::{Domain, Rule, RuleError};
 use crate::{KeySecret, RuleKeys};
 
 /// Most rules of one domain: every request is held against each of them.
@@ -54,53 +56,51 @@ fn read(root: &Node, source: &str, secret: &KeySecret, report: &mut Report<'_>) 
         limits.and_then(|node| list(node, "limits", RULES_MAX, "- { name: login, limit: 5/min }", report));
     let limits = limits.unwrap_or_default();
     let names = read_names(limits, report);
-    let drafts: Vec<Draft> = limits
+    // A domain without a good name is refused anyway; its rules are still checked.
+    let domain = domain.unwrap_or_default();
+    let mut targets: Vec<Target> = limits
         .iter()
         .enumerate()
         .filter_map(|(index, node)| Draft::read(node, &format!("limits[{index}]"), &declared, report))
-        .collect();
-    // A domain without a good name is refused anyway; its overrides are still checked.
-    let domain: Arc<str> = domain.unwrap_or_default().into();
-    let mut targets: Vec<Target<'_>> = drafts
-        .iter()
         .map(|draft| Target {
+            keys: RuleKeys::new(secret, domain, &draft.name),
             draft,
-            keys: RuleKeys::new(secret, &domain, &draft.name),
             overrides: BTreeMap::new(),
         })
         .collect();
     if let Some(node) = root.get("overrides") {
-        let example = "- { limit: login, values: [acme], set: { limit: 100/min } }";
-        let items = list(node, "overrides", OVERRIDES_MAX, example, report).unwrap_or_default();
-        for (index, item) in items.iter().enumerate() {
-            overrides::read(item, &format!("overrides[{index}]"), &mut targets, &names, report);
-        }
+        read_overrides(node, &mut targets, &names, report);
     }
-    let numbers: Vec<(RuleKeys, BTreeMap<_, Override>)> =
-        targets.into_iter().map(|target| (target.keys, target.overrides)).collect();
-    let tenant = secret.tenant(&domain);
-    let rules = drafts
-        .into_iter()
-        .zip(numbers)
-        .map(|(draft, (keys, overrides))| {
-            Arc::new(Rule {
-                name: draft.name,
-                domain: domain.clone(),
-                tenant,
-                when: draft.when,
-                per: draft.per,
-                limit: Arc::new(draft.limit),
-                overrides,
-                keys,
-                lease: draft.lease,
-                max_overshoot_ppm: draft.max_overshoot_ppm,
-                scope: draft.scope,
-                on_unavailable: draft.on_unavailable,
-                shadow: draft.shadow,
-            })
-        })
-        .collect();
-    Some(Domain { name: domain, rules, source: source.into() })
+    let (name, tenant): (Arc<str>, _) = (domain.into(), secret.tenant(domain));
+    let rules = targets.into_iter().map(|target| Arc::new(finish(target, &name, tenant))).collect();
+    Some(Domain { name, rules, source: source.into() })
+}
+
+fn read_overrides(node: &Node, targets: &mut [Target], names: &[&str], report: &mut Report<'_>) {
+    let example = "- { limit: login, values: [acme], set: { limit: 100/min } }";
+    let items = list(node, "overrides", OVERRIDES_MAX, example, report).unwrap_or_default();
+    for (index, item) in items.iter().enumerate() {
+        overrides::read(item, &format!("overrides[{index}]"), targets, names, report);
+    }
+}
+
+fn finish(target: Target, domain: &Arc<str>, tenant: TenantId) -> Rule {
+    let Target { draft, keys, overrides } = target;
+    Rule {
+        name: draft.name,
+        domain: domain.clone(),
+        tenant,
+        when: draft.when,
+        per: draft.per,
+        limit: Arc::new(draft.limit),
+        overrides,
+        keys,
+        lease: draft.lease,
+        max_overshoot_ppm: draft.max_overshoot_ppm,
+        scope: draft.scope,
+        on_unavailable: draft.on_unavailable,
+        shadow: draft.shadow,
+    }
 }
 
 /// The names of all rules, good or not; a name given twice is reported where it comes again.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use leasehold_model::Key;
+
 use super::error::{Report, did_you_mean, quoted};
 use super::fields::{Fields, list, text};
 use super::rule::Draft;
@@ -10,24 +12,18 @@ use super::yaml::Node;
 use super::{Override, PER_MAX};
 use crate::RuleKeys;
 
-/// What the overrides of a file are about.
-pub(super) struct Target<'d> {
-    /// Rules that were read.
-    pub(super) draft: &'d Draft,
+/// A rule on its way to completion, with what its overrides need of it.
+pub(super) struct Target {
+    /// The rule.
+    pub(super) draft: Draft,
     /// Keys of its counters.
     pub(super) keys: RuleKeys,
     /// Its overrides so far.
-    pub(super) overrides: BTreeMap<leasehold_model::Key, Override>,
+    pub(super) overrides: BTreeMap<Key, Override>,
 }
 
 /// Reads one override and puts it with its rule. `names` are all rules of the file, the wrong ones too.
-pub(super) fn read(
-    node: &Node,
-    path: &str,
-    targets: &mut [Target<'_>],
-    names: &[&str],
-    report: &mut Report<'_>,
-) {
+pub(super) fn read(node: &Node, path: &str, targets: &mut [Target], names: &[&str], report: &mut Report<'_>) {
     let Some(fields) = Fields::read(node, path, &["limit", "values", "set"], report) else {
         return;
     };
@@ -44,7 +40,7 @@ pub(super) fn read(
     // A rule that is wrong itself has been reported; its overrides wait until it is mended.
     let target = targets.iter_mut().find(|target| Some(&*target.draft.name) == name);
     let Some(target) = target else { return };
-    let values = values.filter(|values| check_arity(values, target.draft, &fields, report));
+    let values = values.filter(|values| check_arity(values, &target.draft, &fields, report));
     let limit = set.and_then(|set| target.draft.spec.with(&set, report)?.limit(&set, report));
     let (Some(values), Some(limit)) = (values, limit) else {
         return;

@@ -78,33 +78,29 @@ impl Pattern {
             return None;
         };
         let (node, path) = (fields.get(name)?, fields.path(name));
-        let bytes =
-            |report: &mut Report<'_>| text(node, &path, "a text", report).map(|text| text.as_bytes().into());
         match name {
-            "exact" => bytes(report).map(Self::Exact),
-            "prefix" => bytes(report).map(Self::Prefix),
+            "exact" => Some(Self::Exact(text(node, &path, "a text", report)?.as_bytes().into())),
+            "prefix" => Some(Self::Prefix(text(node, &path, "a text", report)?.as_bytes().into())),
             "one_of" => {
-                let items = alternatives(node, &path, report)?;
-                let exact = items.iter().enumerate().map(|(index, item)| {
+                let items = alternatives(node, &path, report)?.iter().enumerate();
+                all(items.map(|(index, item)| {
                     let text = text(item, &format!("{path}[{index}]"), "a text", report)?;
                     Some(Self::Exact(text.as_bytes().into()))
-                });
-                all(exact).map(Self::OneOf)
+                }))
+                .map(Self::OneOf)
             }
-            _ => {
-                let items = match node.value {
-                    Value::Scalar(_) => std::slice::from_ref(node),
-                    Value::Null | Value::List(_) | Value::Map(_) | Value::Refused => {
-                        alternatives(node, &path, report)?
-                    }
-                };
-                let networks = items
-                    .iter()
-                    .enumerate()
-                    .map(|(index, item)| read_network(item, &format!("{path}[{index}]"), report));
-                all(networks).map(Self::Cidr)
-            }
+            _ => Self::read_networks(node, &path, report),
         }
+    }
+
+    /// One network or a list of them.
+    fn read_networks(node: &Node, path: &str, report: &mut Report<'_>) -> Option<Self> {
+        if matches!(node.value, Value::Scalar(_)) {
+            return read_network(node, path, report).map(|network| Self::Cidr(vec![network]));
+        }
+        let items = alternatives(node, path, report)?.iter().enumerate();
+        all(items.map(|(index, item)| read_network(item, &format!("{path}[{index}]"), report)))
+            .map(Self::Cidr)
     }
 }
 

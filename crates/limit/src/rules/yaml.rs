@@ -135,22 +135,7 @@ impl Builder<'_, '_> {
                 self.refuse_decoration(anchor, tag.is_some(), at);
                 return self.open(Open { at, inner: Inner::Map(Vec::new(), None) });
             }
-            Event::SequenceEnd | Event::MappingEnd => {
-                let Some(open) = self.open.pop() else {
-                    self.report.add(at, "", "something ends here that never began", syntax_fix(""));
-                    return None;
-                };
-                let value = match open.inner {
-                    Inner::Map(entries, _) if entries.len() > MAP_LEN_MAX => {
-                        let message = format!("a map of more than {MAP_LEN_MAX} keys");
-                        self.report.add(open.at, "", message, "no field of a rule needs that");
-                        Value::Refused
-                    }
-                    Inner::List(items) => Value::List(items),
-                    Inner::Map(entries, _) => Value::Map(entries),
-                };
-                self.close(Node { at: open.at, value });
-            }
+            Event::SequenceEnd | Event::MappingEnd => return self.end(at),
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }
         Some(())
@@ -192,6 +177,24 @@ impl Builder<'_, '_> {
             return None;
         }
         self.open.push(open);
+        Some(())
+    }
+
+    fn end(&mut self, at: Place) -> Option<()> {
+        let Some(open) = self.open.pop() else {
+            self.report.add(at, "", "something ends here that never began", syntax_fix(""));
+            return None;
+        };
+        let value = match open.inner {
+            Inner::Map(entries, _) if entries.len() > MAP_LEN_MAX => {
+                let message = format!("a map of more than {MAP_LEN_MAX} keys");
+                self.report.add(open.at, "", message, "no field of a rule needs that");
+                Value::Refused
+            }
+            Inner::List(items) => Value::List(items),
+            Inner::Map(entries, _) => Value::Map(entries),
+        };
+        self.close(Node { at: open.at, value });
         Some(())
     }
 
