@@ -16,11 +16,12 @@ mod tests;
 /// How answers are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    // Plain comments: as documentation they would spread over six lines of every command's help.
+    // For people.
     Table,
-    /// For programs.
+    // For programs.
     Json,
-    /// A drawing; only `simulate` makes one.
+    // A drawing; only `simulate` makes one.
     #[value(hide = true)]
     Svg,
 }
@@ -159,4 +160,9 @@ pub(crate) fn retry_after(retry: Option<RetryAfter>) -> String {
         Some(RetryAfter::In(wait)) => duration(wait.0),
         Some(RetryAfter::Never) => "never".to_owned(),
     }
+}
+
+/// A number of things: `1 mistake`, `4 mistakes`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

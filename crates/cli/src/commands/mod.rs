@@ -61,7 +61,9 @@ enum Command {
     Simulate(simulate::Args),
     /// Put load on a server and measure it.
     Bench(bench::Args),
-    /// Print a completion script: `leasehold completions bash > /etc/bash_completion.d/leasehold`.
+    /// Print a completion script for a shell.
+    ///
+    /// For example: leasehold completions bash > /etc/bash_completion.d/leasehold
     Completions {
         /// For which shell.
         shell: Shell,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use leasehold_node::{Config, DEFAULT_CONFIG_YAML, Node, StartError};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::commands::rules::show_mistakes;
 use crate::failure::{Failure, Outcome};
@@ -52,28 +52,35 @@ pub(super) fn serve(config: Config, started: impl FnOnce(&Node)) -> Result<Outco
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
         let node = Node::start(config).await.map_err(not_started)?;
         started(&node);
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        told_to_stop(&mut terminate, &mut interrupt).await;
+        let finished = tokio::select! {
+            finished = node.drain() => finished,
+            // Whoever asks twice doesn't want to wait.
+            () = told_to_stop(&mut terminate, &mut interrupt) => false,
+        };
+        if finished {
+            return Ok(Outcome::Done);
         }
-        if node.drain().await {
-            Ok(Outcome::Done)
-        } else {
-            Err(Failure::error(anyhow!("stopped before everything in flight had finished"))
-                .next("give it longer with drain_seconds"))
-        }
+        Err(Failure::error(anyhow!("stopped before everything in flight had finished"))
+            .next("give it longer with drain_seconds"))
     });
     // What is still in flight had its time; nothing may keep the process from ending.
     runtime.shutdown_background();
     outcome
 }
 
+async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
 fn not_started(error: StartError) -> Failure {
     match error {
         StartError::Rules(mistakes) => {
-            let count = mistakes.len();
             show_mistakes(&mistakes);
-            Failure::usage(anyhow!("{count} mistakes in the rules"))
+            Failure::usage(anyhow!("{} in the rules", output::plural(mistakes.len(), "mistake")))
                 .next("mend them and try again; `leasehold rules lint` finds them without starting a node")
         }
         StartError::Bind { field, addr, ref source } => {

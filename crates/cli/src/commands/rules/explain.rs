@@ -71,7 +71,7 @@ fn read_rules(path: &Path) -> Result<Vec<Domain>, Failure> {
     let (domains, mistakes) = lint::read(&lint::rule_files(&[path.to_owned()])?)?;
     if !mistakes.is_empty() {
         lint::show_mistakes(&mistakes);
-        return Err(Failure::error(anyhow!("{} mistakes in the rules", mistakes.len())));
+        return Err(Failure::error(anyhow!("{} in the rules", output::plural(mistakes.len(), "mistake"))));
     }
     Ok(domains.into_iter().map(|(_, domain)| domain).collect())
 }
@@ -197,12 +197,10 @@ fn to_text(request: &Request, verdicts: &[Verdict<'_>], fresh: bool) -> String {
             }
         }
     }
+    text.push_str("\nA server names its counters by a secret of its own, so there the names differ.\n");
     if fresh {
-        text.push_str("\nCounters are taken as fresh; --server asks a running node what they hold. ");
-    } else {
-        text.push('\n');
+        text.push_str("The answers are those of fresh counters; --server asks a running node for its own.\n");
     }
-    text.push_str("A server names counters\nby its own secret, so its names differ.\n");
     text
 }
 

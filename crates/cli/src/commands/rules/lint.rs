@@ -10,7 +10,7 @@ use leasehold_model::RulesVersion;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
-use crate::output::{self, Format};
+use crate::output::{self, Format, plural};
 
 #[cfg(test)]
 mod tests;
@@ -113,10 +113,6 @@ fn report(files: usize, domains: &[Named], mistakes: &[RuleError]) -> String {
 
 fn rules(domain: &Domain) -> String {
     plural(domain.rules.len(), "rule")
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn to_json(domains: &[Named], mistakes: &[RuleError]) -> Value {

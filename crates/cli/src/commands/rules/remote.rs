@@ -135,7 +135,10 @@ fn not_applied(remote: &Remote, file: &str, status: &tonic::Status) -> Failure {
     let ours: Vec<_> =
         mistakes.iter().map(|error| RuleError { file: file.to_owned(), ..mistake(error) }).collect();
     show_mistakes(&ours);
-    Failure::error(anyhow!("{} mistakes in {file}; the old rules stay in force", ours.len()))
+    Failure::error(anyhow!(
+        "{} in {file}; the old rules stay in force",
+        output::plural(ours.len(), "mistake")
+    ))
 }
 
 fn mistake(error: &pb::RuleError) -> RuleError {

@@ -1,0 +1,304 @@
+//! The binary as a script sees it: exit codes, what is on which stream, and a node that starts and ends.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+fn leasehold(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.args(args).env_remove("LEASEHOLD_SERVER").env_remove("LEASEHOLD_ADMIN").stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    leasehold(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs a command that must end with `code`, with nothing on stdout and `said` on stderr.
+fn check_fails(args: &[&str], code: i32, said: &str) {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+    assert!(stdout(&output).is_empty(), "{args:?}: {output:?}");
+    assert!(stderr(&output).starts_with("error: ") && stderr(&output).contains(said), "{args:?}: {output:?}");
+}
+
+fn check_ok(args: &[&str], said: &str) {
+    let output = run(args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {output:?}");
+    assert!(stdout(&output).contains(said), "{args:?}: {output:?}");
+}
+
+fn example(name: &str) -> String {
+    format!("{}/examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path: PathBuf = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+const RULES: &str =
+    "domain: api\nlimits:\n  - { name: two, per: [user], limit: 2/hour, algorithm: fixed_window }\n";
+
+#[test]
+fn help_and_version_go_to_stdout_and_are_no_error() {
+    check_ok(&["--help"], "Usage: leasehold");
+    check_ok(&["--version"], env!("CARGO_PKG_VERSION"));
+    check_ok(&["node", "--print-default-config"], "listen: 127.0.0.1:7600");
+    for shell in ["bash", "zsh", "fish"] {
+        check_ok(&["completions", shell], "simulate");
+    }
+}
+
+#[test]
+fn a_command_line_that_cannot_be_understood_exits_2() {
+    check_fails(&["frobnicate"], 2, "unrecognized subcommand");
+    check_fails(&["check"], 2, "DOMAIN");
+    check_fails(&["check", "api", "alice"], 2, "name=value");
+    check_fails(&["check", "api", "--output", "svg"], 2, "only made by");
+    check_fails(&["bench", "http://192.0.2.1:7600"], 2, "--allow-remote");
+    check_fails(&["bench", "http://127.0.0.1:7600", "--protocol", "http", "--streams", "9"], 2, "--streams");
+}
+
+#[test]
+fn a_bad_configuration_exits_2_and_names_the_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = file(&folder, "node.yaml", "clients:\n  lissten: 127.0.0.1:0\n");
+    check_fails(&["node", "--config", &config], 2, "node.yaml:2:3");
+    check_fails(&["node", "--config", "/nonexistent.yaml"], 2, "--print-default-config");
+    let rules = file(&folder, "rules.yaml", "domain: api\nlimits:\n  - { name: x, limit: 5/fortnight }\n");
+    let output = run(&["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rules", &rules]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(
+        stderr(&output).contains("rules.yaml:3:") && stderr(&output).contains("1 mistake in"),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_exits_1_and_says_what_to_do() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    check_fails(&["check", "api", "a=b", "--server", &free], 1, "next: start a server with `leasehold dev`");
+    check_fails(&["rules", "status", "--admin", &free], 1, "--admin");
+    check_fails(&["bench", &free, "--requests", "1"], 1, "cannot connect");
+    check_fails(&["check", "api", "--server", "http://a b"], 2, "is no URL");
+}
+
+#[test]
+fn lint_exits_1_with_every_mistake_under_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = file(&folder, "good.yaml", RULES);
+    check_ok(&["rules", "lint", &good], "domain api, 1 rule");
+    let bad =
+        file(&folder, "bad.yaml", "domain: web\nlimits:\n  - { name: x, limit: 5/fortnight, burts: 3 }\n");
+    let output = run(&["rules", "lint", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let text = stdout(&output);
+    assert!(
+        text.contains("bad.yaml:3:") && text.contains("^\n") && text.contains("2 mistakes in 2 files"),
+        "{text}"
+    );
+    let output = run(&["rules", "lint", &bad, "--output", "json"]);
+    let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (json["ok"].as_bool(), json["mistakes"][0]["line"].as_u64()),
+        (Some(false), Some(3)),
+        "{json}"
+    );
+}
+
+#[test]
+fn two_files_of_one_domain_are_a_mistake_of_the_set() {
+    let folder = tempfile::tempdir().unwrap();
+    file(&folder, "a.yaml", RULES);
+    file(&folder, "b.yaml", RULES);
+    let output = run(&["rules", "lint", folder.path().to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(stdout(&output).contains("defined by"), "{output:?}");
+}
+
+#[test]
+fn explain_says_what_matches_and_why_the_rest_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(
+        &folder,
+        "r.yaml",
+        &(RULES.to_owned() + "  - { name: free, when: { plan: free }, limit: 1/s }\n"),
+    );
+    let request = r#"{"domain": "api", "peer": "10.0.0.1:1", "trusted": ["10.0.0.0/8"],
+        "headers": [["X-Forwarded-For", "203.0.113.7"]], "attributes": {"user": "ann", "plan": "pro"}}"#;
+    let request = file(&folder, "req.json", request);
+    let output = run(&["rules", "explain", "--rules", &rules, "--request", &request]);
+    let text = stdout(&output);
+    for said in ["203.0.113.7", "two applies", "would allow, 2 left", "free does not apply", "plan is pro"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let elsewhere = file(&folder, "else.json", r#"{"domain": "web"}"#);
+    check_fails(
+        &["rules", "explain", "--rules", &rules, "--request", &elsewhere],
+        1,
+        "the domains there are: api",
+    );
+}
+
+#[test]
+fn simulate_prints_one_answer_an_event_in_every_format() {
+    let (policy, events) = (example("token-bucket-5-min.json"), example("bursts-59s-90s.jsonl"));
+    let output = run(&["simulate", &policy, &events, "--output", "json"]);
+    let answers: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), 10);
+    assert_eq!(answers[0]["reset_after_ns"], 12_000_000_000_u64);
+    assert_eq!(answers.iter().filter(|answer| answer["allowed"] == true).count(), 7);
+    check_ok(&["simulate", &policy, &events], "7 allowed, 3 denied");
+    check_ok(&["simulate", &policy, &events, "--output", "svg"], "</svg>");
+    check_ok(&["simulate", "--compare", &events, "--output", "svg"], "sliding counter");
+    let output = run(&["simulate", "--compare", &events, "--output", "json"]);
+    let totals: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(totals["algorithms"][2]["allowed"], 8, "{totals}");
+    check_fails(&["simulate", &events, &events], 1, "not a policy");
+    check_fails(&["simulate", &policy, &policy], 1, "line 1");
+}
+
+/// `leasehold dev` on free ports; killed when dropped.
+struct Dev {
+    process: Child,
+    clients: String,
+    admin: String,
+}
+
+impl Dev {
+    fn start(rules: &str) -> Self {
+        let args = ["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rules", rules];
+        let mut process = leasehold(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut clients, mut admin) = (None, None);
+        for line in BufReader::new(process.stdout.as_mut().unwrap()).lines().map(Result::unwrap) {
+            let mut words = line.split_whitespace();
+            match words.next() {
+                Some("clients") => clients = words.next().map(str::to_owned),
+                Some("operators") => admin = words.next().map(str::to_owned),
+                Some("Ctrl-C") => break,
+                _ => {}
+            }
+        }
+        Self { process, clients: clients.unwrap(), admin: admin.unwrap() }
+    }
+
+    fn code(&self, args: &[&str]) -> i32 {
+        leasehold(args).env("LEASEHOLD_SERVER", &self.clients).output().unwrap().status.code().unwrap()
+    }
+
+    /// Sends `signal` and waits for the end; its exit code and what it wrote to stderr.
+    fn stop(mut self, signal: &str) -> (Option<i32>, String) {
+        let id = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        let mut said = String::new();
+        self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.process.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ended = self.process.kill();
+        let _code = self.process.wait();
+    }
+}
+
+#[test]
+fn a_denied_check_exits_3_and_a_reset_admits_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(&file(&folder, "rules.yaml", RULES));
+    let check = ["check", "api", "user=ann"];
+    assert_eq!([dev.code(&check), dev.code(&check), dev.code(&check)], [0, 0, 3]);
+    assert_eq!(dev.code(&["peek", "api", "user=ann"]), 3);
+    assert_eq!(dev.code(&["peek", "api", "user=bob"]), 0);
+    assert_eq!(dev.code(&["reset", "api", "user=ann"]), 0);
+    assert_eq!(dev.code(&["check", "api", "user=ann", "--cost", "2"]), 0);
+    assert_eq!(dev.code(&["check", "api", "user=bob", "--cost", "3"]), 3);
+}
+
+#[test]
+fn a_check_repeated_under_one_id_is_charged_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(&file(&folder, "rules.yaml", RULES));
+    let check = ["check", "api", "user=ann", "--request-id", "7f3a"];
+    assert_eq!((0..5).map(|_| dev.code(&check)).sum::<i32>(), 0);
+    assert_eq!(dev.code(&["check", "api", "user=ann"]), 0);
+    assert_eq!(dev.code(&["check", "api", "user=ann"]), 3);
+}
+
+#[test]
+fn an_operator_reads_and_replaces_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(&folder, "rules.yaml", RULES);
+    let dev = Dev::start(&rules);
+    let admin = ["--admin", dev.admin.as_str()];
+    check_ok(&[&["rules", "status"], &admin[..]].concat(), "version 1");
+    check_ok(&[&["rules", "get", "api"], &admin[..]].concat(), "name: two");
+    let bad = file(&folder, "bad.yml", "domain: api\nlimits:\n  - { name: x, limit: 0/s }\n");
+    check_fails(&[&["rules", "apply", &bad], &admin[..]].concat(), 1, "the old rules stay in force");
+    let new = file(&folder, "new.yml", &RULES.replace("2/hour", "3/hour"));
+    check_fails(&[&["rules", "apply", &new, "--expect", "9"], &admin[..]].concat(), 1, "rules get");
+    check_ok(&[&["rules", "apply", &new, "--expect", "1"], &admin[..]].concat(), "version 2");
+    check_ok(&[&["rules", "get", "api"], &admin[..]].concat(), "3/hour");
+}
+
+#[test]
+fn bench_counts_what_a_node_decides_over_every_protocol() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(&file(&folder, "rules.yaml", RULES));
+    for (protocol, batch) in [("http", 1), ("grpc", 1), ("grpc-batch", 16), ("rls", 1)] {
+        let user = format!("user={protocol}");
+        let args = [
+            "bench",
+            &dev.clients,
+            "--protocol",
+            protocol,
+            "--attribute",
+            &user,
+            "--requests",
+            "50",
+            "--warmup",
+            "0s",
+            "--output",
+            "json",
+        ];
+        let output = run(&args);
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap_or_else(|_| panic!("{output:?}"));
+        let counts = [&report["allowed"], &report["denied"], &report["unmatched"]]
+            .map(|count| count.as_u64().unwrap());
+        assert_eq!(counts, [2, 50 * batch - 2, 0], "{protocol}: {report}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_that_names_the_flag() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    check_fails(&["dev", "--http", &address, "--admin", "127.0.0.1:0"], 1, "--http");
+    check_fails(&["dev", "--http", "127.0.0.1:0", "--admin", &address], 1, "--admin");
+}
+
+#[test]
+fn a_node_ends_cleanly_on_either_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(&folder, "rules.yaml", RULES);
+    for signal in ["INT", "TERM"] {
+        let started = Dev::start(&rules);
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(started.stop(signal), (Some(0), String::new()), "{signal}");
+    }
+}
