@@ -1,5 +1,7 @@
 //! The binary as a script sees it: exit codes, what is on which stream, and a node that starts and ends.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
