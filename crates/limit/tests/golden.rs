@@ -1,5 +1,10 @@
 //! The golden cases, event by event, through the same time line that a shard uses. Only what a case states is compared.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test reports bad input by panicking, and the lint only spares #[test] functions"
+)]
+
 use std::path::Path;
 
 use leasehold_limit::{Algorithm, Ask, CalendarUnit, Decision, Limit, RetryAfter, State, Window, Zone};

@@ -23,9 +23,10 @@ impl Queue {
         (self.rate.drained(state.ahead, at.since(state.at)), at.max(state.at))
     }
 
-    /// Units whose departure is still to come: the slots ahead, less the one in which the last of them departs.
+    /// Units whose departure is still to come: the slots ahead, less the one in which the last of them departs. That is
+    /// ⌈ahead / slot⌉ − 1, in the form that doesn't pass 2^64 on the way.
     fn waiting(self, ahead: u128) -> u64 {
-        self.rate.units_ceil(ahead).saturating_sub(1)
+        self.rate.units_floor(ahead.saturating_sub(1))
     }
 
     /// The furthest that the free slot may be for `cost` (at most `queue`) more units to find a place.

@@ -47,9 +47,9 @@ impl Windows<'_> {
         if self.period == old.period && self.window == old.window {
             return;
         }
-        let old_end = old.fresh_at(state);
         let start = self.bounds(at.max(state.start)).start;
-        *state = WindowState { start, count: if old_end > start { state.count } else { 0 } };
+        let overlaps = old.bounds(state.start).left > start.since(state.start);
+        *state = WindowState { start, count: if overlaps { state.count } else { 0 } };
     }
 }
 
