@@ -1,9 +1,12 @@
 //! Every bound of a listener, over real sockets, and how it drains.
 
+mod http2;
+
 use std::net::SocketAddr;
 
 use axum::extract::ConnectInfo;
 use axum::routing::get;
+use bytes::Bytes;
 use leasehold_wire::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use leasehold_wire::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::Entry;
 use leasehold_wire::proto::envoy::service::ratelimit::v3::RateLimitRequest;
