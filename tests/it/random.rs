@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 /// Enough to meet every kind of request thousands of times, few enough for every test run.
-const REQUESTS: u64 = 40_000;
+const REQUESTS: u64 = 20_000;
 /// Requests in flight at a time.
 const CALLERS: u64 = 16;
 const USERS: u64 = 500;

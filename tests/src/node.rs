@@ -52,8 +52,7 @@ impl TestNode {
         fs::write(&config_path, text).expect("the temporary folder can be written to");
         let mut process =
             Process::spawn("node", Command::new(leasehold()).args(["node", "--config"]).arg(config_path));
-        process.wait_for_port(admin, READY_WITHIN);
-        process.wait_for_port(clients, READY_WITHIN);
+        process.wait_until_ready(clients, READY_WITHIN);
         Self { process, clients, admin, folder }
     }
 

@@ -90,6 +90,19 @@ impl Process {
         }
     }
 
+    /// Waits until `GET /readyz` at `address` is answered with 200.
+    ///
+    /// # Panics
+    /// When the process ends or the time is over before that.
+    pub fn wait_until_ready(&mut self, address: SocketAddr, within: Duration) {
+        let deadline = Deadline::after(within);
+        while !is_ready(address).unwrap_or(false) {
+            assert!(self.is_running(), "{} ended before it was ready:\n{}", self.name, self.printed());
+            assert!(!deadline.passed(), "{} isn't ready at {address}:\n{}", self.name, self.printed());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Whether it hasn't ended.
     #[must_use]
     pub fn is_running(&mut self) -> bool {
@@ -134,6 +147,15 @@ impl Drop for Process {
             let _ = writeln!(std::io::stderr(), "--- {} printed:\n{}", self.name, self.printed());
         }
     }
+}
+
+fn is_ready(address: SocketAddr) -> std::io::Result<bool> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.starts_with("HTTP/1.1 200"))
 }
 
 fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> JoinHandle<()> {

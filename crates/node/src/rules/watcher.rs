@@ -22,26 +22,40 @@ const QUIET_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Network file systems tell nothing. A poll reads a few files and compares them.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 
-/// Reloads at each hint until stopped.
-pub(crate) async fn watch(rules: Arc<RulesInForce>, stop: CancellationToken) {
+/// Reloads at each hint until stopped. It listens from the call on, not from the first poll: a SIGHUP that nobody
+/// listens for ends the process.
+pub(crate) fn watch(
+    rules: Arc<RulesInForce>,
+    stop: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
     let changed = Arc::new(Notify::new());
-    let watchers = watchers(&rules, &changed);
-    let mut hangup = hangups();
+    let (watchers, hangups) = (watchers(&rules, &changed), hangups());
+    async move {
+        reload_at_hints(&rules, &changed, hangups, stop).await;
+        drop(watchers);
+    }
+}
+
+async fn reload_at_hints(
+    rules: &Arc<RulesInForce>,
+    changed: &Notify,
+    mut hangup: Option<tokio::signal::unix::Signal>,
+    stop: CancellationToken,
+) {
     let mut poll = interval_at(Instant::now() + POLL_EVERY, POLL_EVERY);
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let asked = tokio::select! {
             () = stop.cancelled() => break,
-            () = changed.notified() => { quiet(&changed).await; false }
+            () = changed.notified() => { quiet(changed).await; false }
             _ = poll.tick() => false,
             () = next_hangup(&mut hangup) => true,
         };
-        let outcome = reload(&rules).await;
+        let outcome = reload(rules).await;
         if asked {
             tracing::info!(?outcome, "rules read again on SIGHUP");
         }
     }
-    drop(watchers);
 }
 
 /// Reads the rules off the async threads.
