@@ -14,6 +14,7 @@ pub(crate) struct Entry {
     pub(crate) key: Key,
     pub(crate) words: [u64; 2],
     pub(crate) limit: u32,
+    pub(crate) high: [u8; 3],
     /// `None`: the state is wide and lives beside the directory.
     pub(crate) shape: Option<crate::pack::Shape>,
 }
@@ -22,7 +23,7 @@ const _: () = assert!(size_of::<Entry>() == 40, "the memory goal counts on 40 by
 
 /// Mean entries a bucket at which the directory doubles: long enough that a bucket's header and slack weigh little, short
 /// enough that an insertion moves at most a few cache lines.
-const MEAN_MAX: usize = 64;
+const MEAN_MAX: usize = 128;
 /// Mean entries a bucket at which the directory halves. Far below `MEAN_MAX / 2`, so that it doesn't swing.
 const MEAN_MIN: usize = 8;
 /// Where doubling ends: far beyond any memory, and every prefix still fits the key's first half.

@@ -1,4 +1,4 @@
-//! Counters by key: two words each where they fit, a place beside the directory where they don't.
+//! Counters by key: a few words each where they fit, a place beside the directory where they don't.
 //!
 //! Invariant: a state is wide exactly when it doesn't pack, and `wide` holds no key that the directory doesn't.
 //! Not here: what a state means, whose it is, when it goes.
@@ -87,6 +87,7 @@ impl Table {
             key,
             words: packed.map_or([0, 0], |packed| packed.words),
             limit,
+            high: packed.map_or([0; 3], |packed| packed.high),
             shape: packed.map(|packed| packed.shape),
         };
         let before = self.directory.insert(entry);
@@ -106,6 +107,7 @@ impl Table {
             && let Some(entry) = self.directory.get_mut(key)
         {
             entry.words = packed.words;
+            entry.high = packed.high;
             entry.shape = Some(packed.shape);
             self.wide.remove(&key);
         }
@@ -122,7 +124,7 @@ impl Table {
 
     fn read(&self, entry: &Entry) -> Counter<'_> {
         let state = match entry.shape {
-            Some(shape) => Held::Narrow(unpack(Packed { words: entry.words, shape })),
+            Some(shape) => Held::Narrow(unpack(Packed { words: entry.words, high: entry.high, shape })),
             None => Held::Wide(self.wide.get(&entry.key).expect("a wide entry has its state beside it")),
         };
         Counter { key: entry.key, limit: entry.limit, state }
@@ -144,16 +146,16 @@ mod tests {
     fn a_state_may_become_wide_and_narrow_again() {
         let mut table = Table::new();
         let key = Key { high: 1, low: 2 };
-        for (used, before) in [(1, None), (1 << 70, Some(3)), (2 << 70, Some(3)), (7, Some(3))] {
+        for (used, before) in [(1, None), (1 << 90, Some(3)), (2 << 90, Some(3)), (7, Some(3))] {
             assert_eq!(table.put(key, 3, bucket(used)), before);
             assert_eq!(table.get(key).expect("stored").state.get(), &bucket(used));
-            assert_eq!(table.wide.len(), usize::from(used > u128::from(u64::MAX)));
+            assert_eq!(table.wide.len(), usize::from(used >= 1 << 88));
         }
-        table.put(key, 3, bucket(1 << 70));
+        table.put(key, 3, bucket(1 << 90));
         table.change_wide(key, |state| *state = bucket(9));
         assert_eq!(table.get(key).expect("stored").state.get(), &bucket(9));
         assert!(table.wide.is_empty());
-        table.put(key, 3, bucket(1 << 70));
+        table.put(key, 3, bucket(1 << 90));
         assert_eq!(table.remove(key), Some(3));
         assert!(table.wide.is_empty() && table.len() == 0 && table.get(key).is_none());
     }

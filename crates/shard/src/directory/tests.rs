@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn entry(key: Key, word: u64) -> Entry {
-    Entry { key, words: [word, 0], limit: 0, shape: None }
+    Entry { key, words: [word, 0], limit: 0, high: [0; 3], shape: None }
 }
 
 /// Spreads small numbers over all 128 bits.

@@ -8,14 +8,17 @@ use super::*;
 /// Distinct counters: few, so that commands meet.
 const KEYS: u64 = 12;
 
+/// Units for a bucket of 127 years: a tenth of them takes more bits than a table entry has.
+const HUGE: u64 = 4_000_000_000;
+
 /// Limits of every algorithm: version 1 at even indexes, and the next one at the odd index after it.
 pub(crate) fn limits() -> Vec<LimitSpec> {
     let zone = Zone::new("Europe/Berlin").expect("a zone");
     let calendar = Window::Calendar { unit: CalendarUnit::Minute, zone };
     let kinds = [
         (Algorithm::TokenBucket { burst: 7 }, Algorithm::TokenBucket { burst: 3 }, 5, 9),
-        // A long period makes a state that doesn't fit into one word.
-        (Algorithm::LeakyBucket { burst: 60 }, Algorithm::LeakyBucket { burst: 90 }, 3, 4),
+        // Large costs over a long period make states that don't fit a table entry.
+        (Algorithm::LeakyBucket { burst: HUGE }, Algorithm::LeakyBucket { burst: 2 * HUGE }, HUGE, 2 * HUGE),
         (Algorithm::Shaper { queue: 4 }, Algorithm::Shaper { queue: 9 }, 3, 2),
         (Algorithm::FixedWindow(Window::Epoch), Algorithm::FixedWindow(calendar), 6, 4),
         (Algorithm::SlidingLog, Algorithm::SlidingLog, 8, 12),
@@ -23,7 +26,7 @@ pub(crate) fn limits() -> Vec<LimitSpec> {
     ];
     let limit = |algorithm: Algorithm, n| {
         let period =
-            if matches!(algorithm, Algorithm::LeakyBucket { .. }) { secs(40_000_000) } else { secs(60) };
+            if matches!(algorithm, Algorithm::LeakyBucket { .. }) { secs(4_000_000_000) } else { secs(60) };
         Limit::new(algorithm, n, period).expect("valid")
     };
     let both = |(tenant, (old, new, n, m)): (u64, (Algorithm, Algorithm, u64, u64))| {
@@ -50,6 +53,7 @@ fn demand(rules: Rules) -> impl Strategy<Value = Demand> {
         6 => (1u64..5).prop_map(Ask::exactly),
         1 => Just(Ask::PEEK),
         2 => (0u64..4, 0u64..9).prop_map(|(min, more)| Ask { min, max: min + more }),
+        1 => (HUGE / 20..HUGE / 4).prop_map(Ask::exactly),
         1 => any::<u64>().prop_map(Ask::exactly),
     ];
     (0..KEYS, 0..12u32, ask, prop::bool::weighted(0.2)).prop_map(move |(n, limit, ask, shadow)| {
