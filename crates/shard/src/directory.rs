@@ -23,13 +23,13 @@ const _: () = assert!(size_of::<Entry>() == 40, "the memory goal counts on 40 by
 
 /// Mean entries a bucket at which the directory doubles: long enough that a bucket's header and slack weigh little, short
 /// enough that an insertion moves at most a few cache lines.
-const MEAN_MAX: usize = 128;
+const MEAN_MAX: usize = 64;
 /// Mean entries a bucket at which the directory halves. Far below `MEAN_MAX / 2`, so that it doesn't swing.
 const MEAN_MIN: usize = 8;
 /// Where doubling ends: far beyond any memory, and every prefix still fits the key's first half.
 const BITS_MAX: u32 = 40;
 /// Entries that a full bucket grows by: its slack is half of this on average.
-const GROWTH: usize = 8;
+const GROWTH: usize = 4;
 /// Unused places beyond which a bucket gives memory back.
 const SLACK_MAX: usize = 3 * GROWTH;
 /// Neighbours of the guessed place that are tried before falling back to binary search.

@@ -8,6 +8,7 @@ pub mod duration;
 pub mod limit;
 pub mod proto;
 pub mod rls;
+pub mod snapshot;
 pub mod status;
 #[cfg(test)]
 mod testing;

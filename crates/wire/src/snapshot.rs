@@ -1,0 +1,174 @@
+//! A shard's snapshot as bytes: an envelope that every version can read, and a body of a numbered format.
+//!
+//! Invariant: decoding never panics, whatever the bytes, and allocates in proportion to them. What a decoded snapshot says
+//! is checked by `Shard::restore`; here only that it says something.
+
+mod counter;
+mod reply;
+
+use std::hash::Hasher as _;
+
+use leasehold_limit::Limit;
+use leasehold_model::{Key, RulesVersion, Stamp, TenantId};
+use leasehold_shard::{LimitSpec, Snapshot, Under};
+use prost::{DecodeError, Message as _};
+use siphasher::sip::SipHasher13;
+
+use crate::limit::LimitProtoError;
+use crate::proto::leasehold::storage::v1 as storage;
+use crate::proto::leasehold::v1;
+
+/// The format that is written, and the newest that is read.
+pub const SNAPSHOT_FORMAT: u32 = 1;
+
+/// Counters and replies that are turned into messages at a time: the whole of them is never there twice.
+const CHUNK: usize = 1_024;
+
+/// Bytes that are no snapshot this version can read. Fetch another copy; for [`SnapshotError::Format`] upgrade first.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// Not even an envelope.
+    #[error("not a snapshot: {0}")]
+    Envelope(DecodeError),
+    /// Written by a newer version, or not by this program.
+    #[error(
+        "snapshot format {found} is unknown, this version reads up to {SNAPSHOT_FORMAT}: use the version that wrote it, or a later one"
+    )]
+    Format {
+        /// The format it says it has.
+        found: u32,
+    },
+    /// The body isn't what was written.
+    #[error("the snapshot is damaged: its checksum is {found:016x}, it was written with {expected:016x}")]
+    Checksum {
+        /// Of the body that is there.
+        found: u64,
+        /// Of the body that was written.
+        expected: u64,
+    },
+    /// The body is no message of its format.
+    #[error("the snapshot's body can't be decoded: {0}")]
+    Body(DecodeError),
+    /// A limit that is none.
+    #[error("limits[{index}]: {error}")]
+    Limit {
+        /// Its position.
+        index: usize,
+        /// What is wrong.
+        error: LimitProtoError,
+    },
+    /// A part that must be there is absent.
+    #[error("{list}[{index}]: {field} is absent")]
+    Absent {
+        /// Which list.
+        list: &'static str,
+        /// Position in the list.
+        index: usize,
+        /// Which part.
+        field: &'static str,
+    },
+    /// A log whose columns differ in length.
+    #[error("counters[{index}]: the log has {stamps} stamps for {units} units")]
+    LogColumns {
+        /// Its position.
+        index: usize,
+        /// Length of one column.
+        stamps: usize,
+        /// Length of the other.
+        units: usize,
+    },
+    /// A refusal that is none.
+    #[error("replies[{index}]: refusal {number} is unknown")]
+    Refusal {
+        /// Its position.
+        index: usize,
+        /// The number.
+        number: i32,
+    },
+}
+
+/// The bytes of a snapshot.
+#[must_use]
+pub fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
+    let head = storage::Snapshot {
+        last: snapshot.last.0,
+        cursor_high: snapshot.cursor.high,
+        cursor_low: snapshot.cursor.low,
+        limits: snapshot.limits.iter().map(under_to_proto).collect(),
+        ..storage::Snapshot::default()
+    };
+    // Encoded messages laid end to end are the message that has all their elements.
+    let mut body = head.encode_to_vec();
+    for chunk in snapshot.counters.chunks(CHUNK) {
+        let counters = chunk.iter().map(counter::to_proto).collect();
+        append(&mut body, &storage::Snapshot { counters, ..storage::Snapshot::default() });
+    }
+    for chunk in snapshot.replies.chunks(CHUNK) {
+        let replies = chunk.iter().map(reply::to_proto).collect();
+        append(&mut body, &storage::Snapshot { replies, ..storage::Snapshot::default() });
+    }
+    let checksum = checksum(&body);
+    storage::SnapshotEnvelope { format: SNAPSHOT_FORMAT, checksum, body: body.into() }.encode_to_vec()
+}
+
+/// The snapshot that `bytes` hold.
+///
+/// # Errors
+/// [`SnapshotError`] says what about them is wrong.
+pub fn decode_snapshot(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
+    let envelope = storage::SnapshotEnvelope::decode(bytes).map_err(SnapshotError::Envelope)?;
+    if envelope.format != SNAPSHOT_FORMAT {
+        return Err(SnapshotError::Format { found: envelope.format });
+    }
+    let (found, expected) = (checksum(&envelope.body), envelope.checksum);
+    if found != expected {
+        return Err(SnapshotError::Checksum { found, expected });
+    }
+    decode_body(storage::Snapshot::decode(envelope.body).map_err(SnapshotError::Body)?)
+}
+
+fn decode_body(body: storage::Snapshot) -> Result<Snapshot, SnapshotError> {
+    let limits = body.limits.iter().enumerate().map(|(index, under)| under_from_proto(index, under));
+    let counters = body.counters.into_iter().enumerate();
+    let replies = body.replies.into_iter().enumerate();
+    Ok(Snapshot {
+        last: Stamp(body.last),
+        cursor: Key { high: body.cursor_high, low: body.cursor_low },
+        limits: limits.collect::<Result<_, _>>()?,
+        counters: counters
+            .map(|(index, proto)| counter::from_proto(index, proto))
+            .collect::<Result<_, _>>()?,
+        replies: replies.map(|(index, proto)| reply::from_proto(index, proto)).collect::<Result<_, _>>()?,
+    })
+}
+
+fn append(body: &mut Vec<u8>, part: &storage::Snapshot) {
+    body.reserve(part.encoded_len());
+    part.encode(body).expect("a vector has room for everything");
+}
+
+fn checksum(body: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(body);
+    hasher.finish()
+}
+
+fn under_to_proto(under: &Under) -> storage::Under {
+    storage::Under {
+        tenant: under.spec.tenant.0,
+        version: under.spec.version.0,
+        limit: Some(v1::Limit::from(&under.spec.limit)),
+        carried: under.carried.0,
+    }
+}
+
+fn under_from_proto(index: usize, proto: &storage::Under) -> Result<Under, SnapshotError> {
+    let absent = SnapshotError::Absent { list: "limits", index, field: "limit" };
+    let limit = proto.limit.as_ref().ok_or(absent)?;
+    let limit = Limit::try_from(limit).map_err(|error| SnapshotError::Limit { index, error })?;
+    let spec = LimitSpec { tenant: TenantId(proto.tenant), version: RulesVersion(proto.version), limit };
+    Ok(Under { spec, carried: Stamp(proto.carried) })
+}
+
+#[cfg(test)]
+mod tests;
