@@ -12,6 +12,9 @@ use leasehold_model::{Nanos, Stamp};
 use super::window::Bounds;
 use crate::CalendarUnit;
 
+#[cfg(test)]
+mod tests;
+
 const NANOS: u64 = 1_000_000_000;
 
 /// The calendar window that `at` lies in.

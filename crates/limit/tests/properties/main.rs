@@ -24,8 +24,9 @@ fn config(cases: u32) -> Config {
         cases,
         rng_seed,
         failure_persistence: None,
-        max_global_rejects: 1_000_000,
         max_shrink_time: 5_000,
+        // Unbounded, finding a smaller failure takes minutes where limits are drawn before their steps.
+        max_flat_map_regens: 100,
         ..asked
     }
 }
