@@ -1,3 +1,5 @@
+//! The load generator against small servers of its own: what it sends, counts and reports.
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

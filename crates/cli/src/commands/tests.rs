@@ -1,3 +1,5 @@
+//! The command line: what parses, and to what.
+
 use clap::CommandFactory;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Durations, numbers and tables as people read them.
+
 use super::*;
 
 fn check_duration(nanos: u64, expected: &str) {

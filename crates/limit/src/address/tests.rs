@@ -1,3 +1,5 @@
+//! Who the client is, by peer and headers.
+
 use super::*;
 
 /// The client by these lines of `header`, behind proxies of 10.0.0.0/8, when a proxy at 10.0.0.1 asks.

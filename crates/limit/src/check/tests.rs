@@ -1,3 +1,5 @@
+//! Requests, demands and answers.
+
 use super::*;
 use crate::{KeySecret, rules};
 

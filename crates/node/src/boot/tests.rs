@@ -1,3 +1,5 @@
+//! What a node needs of files before it serves.
+
 use super::*;
 
 /// What a secret file of this text is answered with.

@@ -1,3 +1,5 @@
+//! Configurations, good and bad.
+
 use super::*;
 
 /// Asserts what a configuration is answered with, but for the file's name.

@@ -1,3 +1,5 @@
+//! From a request to its answer, without a network.
+
 use std::time::Duration;
 
 use leasehold_limit::check::{Attribute, Descriptor, Outcome, Verdict};

@@ -1,3 +1,5 @@
+//! The metrics page.
+
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::parse;
 

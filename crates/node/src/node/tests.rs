@@ -1,3 +1,5 @@
+//! A whole node in this process.
+
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

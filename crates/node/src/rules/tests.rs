@@ -1,3 +1,5 @@
+//! Rule files that change while they are in force.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The directory of counters against a plain map.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Snapshots, taken and restored.
+
 use leasehold_limit::{Ask, BucketState, Limit, LogState, WindowState};
 use leasehold_model::{Nanos, RulesVersion, TenantId};
 

@@ -1,3 +1,5 @@
+//! Snapshots as bytes, there and back, and bytes that are none.
+
 use leasehold_limit::{
     Algorithm, Ask, BucketState, CalendarUnit, Decision, LogState, RetryAfter, State, Window, Zone,
 };

@@ -1,3 +1,5 @@
+//! The drawing of a replay.
+
 use super::*;
 use crate::simulate::events;
 use crate::simulate::policy::Rate;

@@ -1,3 +1,5 @@
+//! Shares and whole numbers in rule files.
+
 use super::*;
 
 #[test]

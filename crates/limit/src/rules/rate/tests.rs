@@ -1,3 +1,5 @@
+//! Rates in rule files.
+
 use super::*;
 use crate::Zone;
 

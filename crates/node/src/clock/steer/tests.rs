@@ -1,3 +1,5 @@
+//! The steering of a shard's time towards wall time.
+
 use proptest::prelude::*;
 
 use super::*;

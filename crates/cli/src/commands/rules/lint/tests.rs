@@ -1,3 +1,5 @@
+//! How a mistake in a rule file is shown.
+
 use super::*;
 
 fn mistake(line: usize, column: usize) -> RuleError {
