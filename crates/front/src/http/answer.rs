@@ -22,7 +22,8 @@
 
 use std::fmt;
 
-use axum::response::{IntoResponse, Response};
+use axum::body::Body;
+use axum::response::Response;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use leasehold_limit::check::{Answer, Outcome, RuleAnswer, Verdict};
@@ -142,7 +143,8 @@ pub(super) fn respond(answer: &Answer, is_peek: bool, config: &HttpConfig) -> Re
     let mut body = Vec::with_capacity(BODY_BYTES);
     let decision = DecisionBody::new(answer, is_peek);
     serde_json::to_writer(&mut body, &decision).expect("a decision has only text keys and writes to memory");
-    let mut response = (status(answer.verdict), body).into_response();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status(answer.verdict);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, if answer.verdict == Verdict::Allowed { JSON } else { PROBLEM_JSON });
     insert_headers(answer, config, headers);

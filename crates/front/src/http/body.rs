@@ -3,23 +3,28 @@
 //! Every refusal happens before the bytes are looked at: a wrong content type (415), too many bytes (413), a body that
 //! comes too slowly (408).
 
+use std::future::{Future, poll_fn};
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 
 use super::problem::Problem;
 
-/// The caller's deadline: milliseconds from when the request was sent. What is not decided within it ends in the rules'
-/// declared failure behaviour. Absent: the server's own bound.
+/// The caller's deadline in milliseconds, for the whole request. What is not decided within it ends in the rules' declared
+/// failure behaviour. Absent: the server's own bound.
 pub(super) const BUDGET: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 /// The request's name in logs; it is put into the tracing span and sent back.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// A retry under the same value is charged once, as `request_id` in the body.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// The longest deadline that is believed; a longer one counts as this, so that adding it to any clock is safe.
+const BUDGET_MAX: Duration = Duration::from_secs(3600);
 
 /// Bytes of `x-request-id` that are taken over; a longer one is ignored.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -33,16 +38,33 @@ pub(super) async fn read(headers: &HeaderMap, body: Body, max: usize) -> Result<
     if announced.is_some_and(|bytes| bytes > max) {
         return Err(too_large(max));
     }
-    let collected = tokio::time::timeout(BODY_WAIT_MAX, Limited::new(body, max).collect()).await;
-    match collected {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if is_length(&*error) => Err(too_large(max)),
-        Ok(Err(_)) => Err(Problem::new(StatusCode::BAD_REQUEST, "the body ended before it was complete")),
-        Err(_) => Err(Problem::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "the body did not arrive within 10 s; send it at once",
-        )),
+    // Most bodies are small and here already: what waits pays for its timer, in a future of its own.
+    let mut read = Box::pin(collect(body, max));
+    if let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(read.as_mut().poll(cx))).await {
+        return read;
     }
+    let late =
+        |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive within 10 s; send it at once");
+    tokio::time::timeout(BODY_WAIT_MAX, read).await.map_err(late)?
+}
+
+async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::field("body", "it broke off; send it to its end");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        if first.len() + all.len() + data.len() > max {
+            return Err(too_large(max));
+        }
+        if first.is_empty() && all.is_empty() {
+            first = data;
+        } else {
+            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
 /// Reads a JSON body of at most `max` bytes.
@@ -63,10 +85,6 @@ fn is_json(value: &HeaderValue) -> bool {
         || suffix.is_some_and(|s| s.eq_ignore_ascii_case(b"+json"))
 }
 
-fn is_length(error: &(dyn std::error::Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<LengthLimitError>())
-}
-
 pub(super) fn too_large(max: usize) -> Problem {
     Problem::new(
         StatusCode::PAYLOAD_TOO_LARGE,
@@ -79,7 +97,7 @@ pub(super) fn budget(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
     let Some(value) = headers.get(BUDGET) else { return Ok(None) };
     let millis = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|millis| *millis > 0);
     match millis {
-        Some(millis) => Ok(Some(Duration::from_millis(millis))),
+        Some(millis) => Ok(Some(Duration::from_millis(millis).min(BUDGET_MAX))),
         None => Err(Problem::field(BUDGET.as_str(), "it is not a number of milliseconds from 1 up")),
     }
 }

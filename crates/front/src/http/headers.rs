@@ -4,7 +4,6 @@
 //! Enforced limits that a counter answered for appear, one item a rule; shadow rules never do. It writes what an answer
 //! says and decides nothing.
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use leasehold_limit::check::{Answer, RuleAnswer};
 use leasehold_limit::{Algorithm, Decision, Limit, RetryAfter};
@@ -113,21 +112,23 @@ fn insert_draft(answer: &Answer, headers: &mut HeaderMap) {
     if items.is_empty() {
         return;
     }
-    let mut policies = String::with_capacity(items.len() * ITEM_BYTES);
-    let mut limits = String::with_capacity(items.len() * ITEM_BYTES);
+    let mut text = String::with_capacity(items.len() * ITEM_BYTES);
     for item in &items {
         let policy = Policy::of(&item.matched.limit);
-        push_name(&mut policies, &item.matched.rule.name);
-        push_parameter(&mut policies, ";q=", policy.quota);
-        push_parameter(&mut policies, ";w=", policy.window.secs_ceil().max(1));
-        push_name(&mut limits, &item.matched.rule.name);
-        push_parameter(&mut limits, ";r=", item.decision.remaining);
+        push_name(&mut text, &item.matched.rule.name);
+        push_parameter(&mut text, ";q=", policy.quota);
+        push_parameter(&mut text, ";w=", policy.window.secs_ceil().max(1));
+    }
+    insert_text(headers, RATE_LIMIT_POLICY, &text);
+    text.clear();
+    for item in &items {
+        push_name(&mut text, &item.matched.rule.name);
+        push_parameter(&mut text, ";r=", item.decision.remaining);
         if let Some(t) = item.t() {
-            push_parameter(&mut limits, ";t=", t);
+            push_parameter(&mut text, ";t=", t);
         }
     }
-    insert_text(headers, RATE_LIMIT_POLICY, policies);
-    insert_text(headers, RATE_LIMIT, limits);
+    insert_text(headers, RATE_LIMIT, &text);
 }
 
 /// Begins an item: a separator unless it is the first, then the name as a structured string.
@@ -136,11 +137,10 @@ fn push_name(list: &mut String, name: &str) {
         list.push_str(", ");
     }
     list.push('"');
-    for character in name.chars() {
-        if matches!(character, '"' | '\\') {
-            list.push('\\');
-        }
-        list.push(character);
+    if name.contains(['"', '\\']) {
+        list.push_str(&name.replace('\\', r"\\").replace('"', r#"\""#));
+    } else {
+        list.push_str(name);
     }
     list.push('"');
 }
@@ -151,8 +151,8 @@ fn push_parameter(list: &mut String, name: &str, value: u64) {
 }
 
 /// Rule names are ASCII, so the text is a valid header; were it not, no header is better than a broken answer.
-fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: String) {
-    if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
         headers.insert(name, value);
     }
 }

@@ -9,7 +9,7 @@
 //! | undecided, declared `deny` | 503 | that, `Retry-After` | problem with the decision |
 //! | bad request | 400, 404, 405, 408, 413, 415, 422 | | problem; 400 names the field |
 //!
-//! Nothing here decides, counts or reads a clock. Whoever serves the routes puts the peer's address into each request's
+//! Nothing here decides or counts. Whoever serves the routes puts the peer's address into each request's
 //! extensions as [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo); without it `/v1/authorize` knows no client address.
 
 mod admin;

@@ -245,6 +245,7 @@ fn attributes_of<'a>(json: Option<Json<'a>>, at: &Path<'_>) -> Result<Attributes
 fn attribute_of<'a>(item: Json<'a>, at: &Path<'_>) -> Result<(Cow<'a, str>, Cow<'a, [u8]>), CheckError> {
     let item = match item.pair() {
         Ok([name, value]) => return Ok((name.text(&at.index(0))?, bytes_of(value.text(&at.index(1))?))),
+        Err(item @ Json::List(_)) => return Err(at.wrong("a pair [name, value]", item.kind())),
         Err(item) => item,
     };
     let [name, value, encoded] = item.fields(at, ["name", "value", "value_base64"])?;

@@ -11,6 +11,7 @@ use axum::routing::{MethodFilter, any, get, on};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
+use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::answer::{self, DecisionBody};
@@ -30,7 +31,7 @@ pub(super) struct Door<D> {
 
 pub(super) type Shared<D> = State<Arc<Door<D>>>;
 
-/// Routes for callers and proxies. See the [module](self) for statuses and headers.
+/// Routes for callers and proxies. See [the module](crate::http) for statuses and headers.
 pub fn client_routes<D: Decider>(decider: Arc<D>, config: HttpConfig) -> Router {
     Router::new()
         .route("/", get(index).fallback(get_only))
@@ -100,14 +101,24 @@ async fn decide<D: Decider>(
             "Idempotency-Key",
             "it names one check; send request_id in each item of a batch",
         )),
-        Body::Batch(checks) => {
-            let mut results = Vec::with_capacity(checks.len());
-            for check in checks {
-                results.push(item(door, check, budget).await);
-            }
-            Ok(json(&Batch { results }))
-        }
+        // Boxed, so that a single check's future doesn't carry its size.
+        Body::Batch(checks) => Ok(json(&Box::pin(batch(door, checks, budget)).await)),
     }
+}
+
+/// Decides a batch in order. Its items share the caller's deadline: each gets what those before it left.
+async fn batch<D: Decider>(
+    door: &Door<D>,
+    checks: Vec<Result<Check<'_>, CheckError>>,
+    budget: Option<Duration>,
+) -> Batch {
+    let deadline = budget.map(|budget| Instant::now() + budget);
+    let mut results = Vec::with_capacity(checks.len());
+    for check in checks {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        results.push(item(door, check, left).await);
+    }
+    Batch { results }
 }
 
 /// One item of a batch: what went wrong with it is its own answer.

@@ -1,6 +1,7 @@
 //! Batches: each check is decided on its own, in order, and has a status of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_front::CheckError;
 use leasehold_front::http::{HttpConfig, client_routes};
@@ -63,4 +64,20 @@ async fn a_batch_that_is_none_is_refused_as_a_whole() {
     request.headers_mut().insert("idempotency-key", "one".parse().unwrap());
     send(&router, request).await.is_problem(400, "Idempotency-Key");
     assert!(double.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_items_of_a_batch_share_the_callers_deadline() {
+    let pause = Duration::from_millis(20);
+    let double = Arc::new(Double::new(move |_| {
+        std::thread::sleep(pause);
+        Ok(answer(Verdict::Allowed, &[]))
+    }));
+    let check = r#"{"domain":"api","attributes":{"a":"1"}}"#;
+    let mut request = json_request("/v1/check", format!(r#"{{"checks": [{check}, {check}]}}"#));
+    request.headers_mut().insert("x-request-timeout-ms", "18446744073709551615".parse().unwrap());
+    send(&client_routes(Arc::clone(&double), HttpConfig::default()), request).await;
+    let budgets: Vec<_> = double.asked.lock().unwrap().iter().map(|asked| asked.budget.unwrap()).collect();
+    assert!(budgets[0] <= Duration::from_secs(3600), "no deadline is further than any clock can tell");
+    assert!(budgets[1] <= budgets[0] - pause, "{budgets:?}");
 }

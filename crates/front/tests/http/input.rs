@@ -234,6 +234,18 @@ async fn a_body_beyond_its_bound_is_413_whether_announced_or_not() {
     with(Method::POST, "/v1/check", Some("application/json"), batch).await.is_problem(413, "");
 }
 
+#[tokio::test]
+async fn a_body_that_comes_in_pieces_is_read_in_order_and_one_that_breaks_off_is_400() {
+    let pieces = |broken: bool| {
+        let (start, end) = BODY.split_at(20);
+        let end = if broken { Err(std::io::Error::other("gone")) } else { Ok(end) };
+        Body::from_stream(tokio_stream::iter([Ok(""), Ok(start), Ok(""), end]))
+    };
+    let json = Some("application/json");
+    assert_eq!(with(Method::POST, "/v1/check", json, pieces(false)).await.status, 200);
+    with(Method::POST, "/v1/check", json, pieces(true)).await.is_problem(400, "body");
+}
+
 /// A body whose length isn't announced.
 fn unannounced(text: String) -> impl tokio_stream::Stream<Item = Result<String, std::io::Error>> + Send {
     tokio_stream::iter([Ok(text)])

@@ -3,6 +3,8 @@
 //! Invariant: what [`describe`] writes for a limit, [`parse`] reads as the same rate. No floats: `1.5/s` is refused, and
 //! `3/2s` says the same.
 
+use std::borrow::Cow;
+
 use leasehold_model::Nanos;
 
 use super::error::{did_you_mean, quoted};
@@ -219,14 +221,14 @@ pub fn describe(limit: &Limit) -> String {
     }
 }
 
-fn length_name(length: Nanos) -> String {
+fn length_name(length: Nanos) -> Cow<'static, str> {
     use CalendarUnit::{Day, Hour, Minute, Month, Week, Year};
     if length == Period::Second.length() {
         return "s".into();
     }
     match [Minute, Hour, Day, Week, Month, Year].into_iter().find(|unit| unit.nominal() == length) {
         Some(unit) => unit_name(unit).into(),
-        None => length.to_string(),
+        None => length.to_string().into(),
     }
 }
 
