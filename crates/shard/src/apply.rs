@@ -82,20 +82,13 @@ impl Shard {
             let limit = &self.limits.get(id).spec.limit;
             return self.table.change_wide(key, |state| limit.charge(state, at, taken));
         };
-        let spec = match numbers {
-            Numbers::Stored(id) => &self.limits.get(id).spec,
-            Numbers::Asked(asked) => &limits[asked],
-        };
-        if spec.limit.fresh_at(&state) <= at {
-            return self.drop_counter(key);
-        }
         match numbers {
             // Its limit is interned already, and stays so.
             Numbers::Stored(id) => {
                 self.table.put(key, id, state);
             }
-            Numbers::Asked(_) => {
-                let id = self.limits.take(&Under { spec: spec.clone(), carried });
+            Numbers::Asked(asked) => {
+                let id = self.limits.take(&Under { spec: limits[asked].clone(), carried });
                 if let Some(before) = self.table.put(key, id, state) {
                     self.limits.release(before);
                 }

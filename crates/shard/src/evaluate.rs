@@ -188,7 +188,7 @@ impl<'a> Evaluator<'a> {
         for enforced in [true, false] {
             for i in 0..self.touched.len() {
                 let touched = &self.touched[i];
-                if touched.enforced != enforced || !touched.changed || !self.needs_room(touched) {
+                if touched.enforced != enforced || !touched.changed || touched.stored {
                     continue;
                 }
                 let tenant = self.spec(touched.numbers).tenant;
@@ -207,11 +207,6 @@ impl<'a> Evaluator<'a> {
         }
         self.touched.retain(|touched| touched.changed);
         Ok(())
-    }
-
-    fn needs_room(&self, touched: &Touched) -> bool {
-        let limit = &self.spec(touched.numbers).limit;
-        !touched.stored && touched.state.as_ref().is_some_and(|state| limit.fresh_at(state) > self.at)
     }
 
     fn has_room(&self, tenant: TenantId, new: &[TenantId]) -> bool {
