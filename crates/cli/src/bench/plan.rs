@@ -130,9 +130,12 @@ pub(crate) fn target(text: &str) -> Result<(String, SocketAddr)> {
         authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()),
         "TARGET: {text:?} is no server; write http://HOST:PORT, for example http://127.0.0.1:7600"
     );
-    let mut addresses = authority
+    let addresses = authority
         .to_socket_addrs()
         .with_context(|| format!("TARGET: cannot find the host of {authority}"))?;
-    let address = addresses.next().with_context(|| format!("TARGET: {authority} has no address"))?;
+    // `localhost` is both; servers listen on IPv4 unless told otherwise.
+    let address = addresses
+        .min_by_key(SocketAddr::is_ipv6)
+        .with_context(|| format!("TARGET: {authority} has no address"))?;
     Ok((authority.to_owned(), address))
 }

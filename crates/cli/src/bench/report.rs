@@ -178,8 +178,10 @@ impl Report {
             let _ = writeln!(text, "errors     {}: {kind}", output::count(*count));
         }
         text.push_str(&self.warnings());
-        let _ = writeln!(text, "\nlatency in microseconds\n");
-        text.push_str(&self.latencies());
+        if self.answered() {
+            let _ = writeln!(text, "\nlatency in microseconds\n");
+            text.push_str(&self.latencies());
+        }
         text.push_str(&self.cpu_lines());
         text
     }

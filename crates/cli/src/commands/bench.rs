@@ -94,8 +94,13 @@ pub(super) fn run(args: &Args, format: Format) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let errors = report.errors();
-    let why = if errors.is_empty() { "nothing was sent".to_owned() } else { errors };
-    Err(Failure::error(anyhow!("no check was decided: {why}")))
+    if errors.is_empty() {
+        return Err(Failure::error(anyhow!(
+            "nothing was sent after the warm-up, which the server is still busy with"
+        ))
+        .next("lower --rate, or raise --duration"));
+    }
+    Err(Failure::error(anyhow!("no check was decided: {errors}")))
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {

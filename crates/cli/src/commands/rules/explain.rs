@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "REQ.json")]
     request: PathBuf,
     /// Ask this running server what a peek would answer, instead of a fresh counter.
-    #[arg(long, env = "LEASEHOLD_SERVER", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     server: Option<String>,
     /// How long to wait for the server.
     #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
