@@ -16,7 +16,7 @@ use crate::authority::LocalAuthority;
 use crate::boot::{self, StartError};
 use crate::config::Config;
 use crate::core::Core;
-use crate::rules;
+use crate::rules::{self, Watch};
 
 /// How often time moves on when nothing is asked, so that counters that equal fresh ones are dropped.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -54,21 +54,23 @@ impl Node {
     /// [`StartError`] names the field or file to mend.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let (config, core) = read(config).await?;
+        let core = Arc::new(core);
+        let watch = Watch::new(Arc::clone(&core.rules));
         let clients = bind("clients.listen", config.clients.listen).await?;
         let admin = bind("admin.listen", config.admin.listen).await?;
 
+        // Connections that wait in the ports' queues already are answered by a node that says it is ready.
+        core.set_readiness(Readiness::Ready);
         let stop = CancellationToken::new();
-        let core = Arc::new(core);
         let door = ClientDoor::new(Arc::clone(&core), boot::http_door(&config));
         let clients = Served::open(clients, door, boot::client_limits(&config), &stop);
         let door = admin_router(Arc::clone(&core));
         let admin = Served::open(admin, door, boot::admin_limits(), &stop);
         let background = TaskTracker::new();
-        background.spawn(rules::watch(Arc::clone(&core.rules), stop.clone()));
+        background.spawn(watch.run(stop.clone()));
         background.spawn(sweep(Arc::clone(&core), stop.clone()));
         background.close();
 
-        core.set_readiness(Readiness::Ready);
         let version = core.rules.active().book.version;
         tracing::info!(clients = %clients.addr, admin = %admin.addr, rules = %core.rules.source(), %version, "serving");
         let drain = Duration::from_secs(config.drain_seconds);

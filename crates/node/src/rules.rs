@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use crate::metrics::{Metrics, RuleMeters};
 pub(crate) use source::{ReadError, RuleFile, Source};
-pub(crate) use watcher::{reload, watch};
+pub(crate) use watcher::{Watch, reload};
 
 /// Mistakes of one reload that are logged one by one; all of them are in the status.
 const MISTAKES_LOGGED_MAX: usize = 50;

@@ -223,9 +223,7 @@ fn a_linked_file_is_not_replaced_by_a_put() {
 async fn noticed(source: Source, change: impl FnOnce()) {
     let in_force = Arc::new(load(source));
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(watch(Arc::clone(&in_force), stop.clone()));
-    // The watcher may still be setting up; then its poll finds the change.
-    tokio::task::yield_now().await;
+    let watching = tokio::spawn(Watch::new(Arc::clone(&in_force)).run(stop.clone()));
     change();
     let started = crate::clock::BootTime::now();
     while n(&in_force, "d") != 2 {
@@ -265,7 +263,7 @@ async fn puts_and_the_watcher_dont_race() {
     let (_folder, path, _) = one_file(&rules("d", 1));
     let in_force = Arc::new(load(Source::at(Some(&path))));
     let stop = CancellationToken::new();
-    let watching = tokio::spawn(watch(Arc::clone(&in_force), stop.clone()));
+    let watching = tokio::spawn(Watch::new(Arc::clone(&in_force)).run(stop.clone()));
     for n in 2..30 {
         let (in_force, text) = (Arc::clone(&in_force), rules("d", n));
         let put = tokio::task::spawn_blocking(move || in_force.put(&text, Some(RulesVersion(n - 1))));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, EventKind};
 use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -22,38 +23,38 @@ const QUIET_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Network file systems tell nothing. A poll reads a few files and compares them.
 const POLL_EVERY: Duration = Duration::from_secs(2);
 
-/// Reloads at each hint until stopped. It listens from the call on, not from the first poll: a SIGHUP that nobody
-/// listens for ends the process.
-pub(crate) fn watch(
+/// What gives hints. Made before a port opens: from then on SIGHUP must not end the process.
+pub(crate) struct Watch {
     rules: Arc<RulesInForce>,
-    stop: CancellationToken,
-) -> impl Future<Output = ()> + Send + 'static {
-    let changed = Arc::new(Notify::new());
-    let (watchers, hangups) = (watchers(&rules, &changed), hangups());
-    async move {
-        reload_at_hints(&rules, &changed, hangups, stop).await;
-        drop(watchers);
-    }
+    changed: Arc<Notify>,
+    hangups: Option<Signal>,
+    /// They stop when they are dropped.
+    _watchers: Vec<RecommendedWatcher>,
 }
 
-async fn reload_at_hints(
-    rules: &Arc<RulesInForce>,
-    changed: &Notify,
-    mut hangup: Option<tokio::signal::unix::Signal>,
-    stop: CancellationToken,
-) {
-    let mut poll = interval_at(Instant::now() + POLL_EVERY, POLL_EVERY);
-    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        let asked = tokio::select! {
-            () = stop.cancelled() => break,
-            () = changed.notified() => { quiet(changed).await; false }
-            _ = poll.tick() => false,
-            () = next_hangup(&mut hangup) => true,
-        };
-        let outcome = reload(rules).await;
-        if asked {
-            tracing::info!(?outcome, "rules read again on SIGHUP");
+impl Watch {
+    /// Begins to listen.
+    pub(crate) fn new(rules: Arc<RulesInForce>) -> Self {
+        let changed = Arc::new(Notify::new());
+        let watchers = watchers(&rules, &changed);
+        Self { rules, changed, hangups: hangups(), _watchers: watchers }
+    }
+
+    /// Reloads at each hint until stopped.
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let mut poll = interval_at(Instant::now() + POLL_EVERY, POLL_EVERY);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let asked = tokio::select! {
+                () = stop.cancelled() => break,
+                () = self.changed.notified() => { quiet(&self.changed).await; false }
+                _ = poll.tick() => false,
+                () = next_hangup(&mut self.hangups) => true,
+            };
+            let outcome = reload(&self.rules).await;
+            if asked {
+                tracing::info!(?outcome, "rules read again on SIGHUP");
+            }
         }
     }
 }
@@ -107,14 +108,13 @@ async fn quiet(changed: &Notify) {
     drop(timeout_at(last, settled).await);
 }
 
-fn hangups() -> Option<tokio::signal::unix::Signal> {
-    use tokio::signal::unix::{SignalKind, signal};
+fn hangups() -> Option<Signal> {
     signal(SignalKind::hangup())
         .inspect_err(|error| tracing::warn!(%error, "SIGHUP will not reload the rules"))
         .ok()
 }
 
-async fn next_hangup(hangups: &mut Option<tokio::signal::unix::Signal>) {
+async fn next_hangup(hangups: &mut Option<Signal>) {
     match hangups {
         Some(hangups) => {
             hangups.recv().await;
