@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -26,6 +27,9 @@ use guard::Guard;
 /// How long accepting pauses when the process or the machine is out of descriptors or buffers: the connection that could
 /// not be accepted stays in the queue, so trying again at once would spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often at most the log says that connections are refused.
+const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 
 /// Serves until `shutdown`, then stops accepting, lets what is in flight finish within `drain_timeout`, and returns.
 ///
@@ -40,7 +44,7 @@ pub async fn serve<D: Door>(
     let guard = Arc::new(Guard::new(door, &limits));
     let limits = Arc::new(limits);
     let tracker = TaskTracker::new();
-    let mut full = false;
+    let mut refusals = Refusals::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -56,12 +60,9 @@ pub async fn serve<D: Door>(
         };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
             // Closed at once rather than left waiting: its caller can turn to another server.
-            if !std::mem::replace(&mut full, true) {
-                tracing::warn!(connections_max = limits.connections_max, "refusing connections");
-            }
+            refusals.note(limits.connections_max);
             continue;
         };
-        full = false;
         let (guard, limits, draining) = (Arc::clone(&guard), Arc::clone(&limits), shutdown.child_token());
         tracker.spawn(async move {
             connection::run(stream, peer, guard, &limits, draining).await;
@@ -71,6 +72,23 @@ pub async fn serve<D: Door>(
     drop(listener);
     tracker.close();
     tracker.wait().await;
+}
+
+/// Connections refused at the cap, and when the log last said so.
+#[derive(Default)]
+struct Refusals {
+    unsaid: u64,
+    said_at: Option<Instant>,
+}
+
+impl Refusals {
+    fn note(&mut self, connections_max: usize) {
+        self.unsaid += 1;
+        if self.said_at.is_none_or(|said_at| said_at.elapsed() >= REFUSAL_LOG_PERIOD) {
+            tracing::warn!(connections_max, refused = self.unsaid, "refusing connections");
+            *self = Self { unsaid: 0, said_at: Some(Instant::now()) };
+        }
+    }
 }
 
 /// A failed accept concerns one peer (it hung up) or all of us (nothing left to accept with).

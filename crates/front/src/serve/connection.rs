@@ -17,7 +17,8 @@ use super::limits::ServerLimits;
 
 /// What every HTTP/2 client sends first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long to wait for the rest of a preface that came in pieces, each time.
+/// How long to wait for the rest of a preface that came in pieces; doubled each time, so that a peer that never sends it
+/// costs a dozen looks, not thousands.
 const PREFACE_PAUSE: Duration = Duration::from_millis(2);
 /// Bytes buffered of an HTTP/1 connection beyond its header bound: read-ahead of the body.
 const HTTP1_BUFFER_EXTRA_BYTES: usize = 64 * 1024;
@@ -88,6 +89,7 @@ fn set_options(stream: &TcpStream) -> std::io::Result<()> {
 /// Looks at the first bytes without taking them. `None`: the peer hung up.
 async fn protocol(stream: &TcpStream) -> Option<Protocol> {
     let mut first = [0; PREFACE.len()];
+    let mut pause = PREFACE_PAUSE;
     loop {
         let read = stream.peek(&mut first).await.ok()?;
         if read == 0 {
@@ -99,7 +101,8 @@ async fn protocol(stream: &TcpStream) -> Option<Protocol> {
         if read == PREFACE.len() {
             return Some(Protocol::Http2);
         }
-        tokio::time::sleep(PREFACE_PAUSE).await;
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2);
     }
 }
 
