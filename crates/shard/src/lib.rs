@@ -108,7 +108,7 @@ impl Shard {
     }
 
     /// A hash of everything that can influence an answer: equal on replicas that applied the same commands, restored from
-    /// a snapshot or not. Walks everything: some 10 ms at a million counters.
+    /// a snapshot or not. Walks everything: some 40 ms at a million counters.
     #[must_use]
     pub fn state_hash(&self) -> u128 {
         hash::state_hash(self)
