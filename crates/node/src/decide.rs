@@ -31,10 +31,18 @@ impl<A: Authority> Decider for Core<A> {
     ) -> Result<Answer, CheckError> {
         let started = BootTime::now();
         let active = self.rules.active();
-        let mut plan = Plan::new(&active.book, request, self.rules.secret(), self.demands_max)?;
+        let planned = || Plan::new(&active.book, request, self.rules.secret(), self.demands_max);
+        let mut plan = planned()?;
         // A peek is a look, not a decision.
         let counted = request.descriptors.iter().any(|descriptor| descriptor.cost > 0);
-        self.settle(&mut plan, request.request_id, budget).await?;
+        if self.settle(&mut plan, request.request_id, budget).await != Settled::Done {
+            // A retry of what was charged in part, for want of room, comes as a different request under its id.
+            plan = planned()?;
+            let settled = self.take_what_is_held(&mut plan, request.request_id, budget).await;
+            if settled == Settled::RequestIdReused {
+                return Err(CheckError::RequestIdReused);
+            }
+        }
         let answer = plan.into_answer();
         if counted {
             self.metrics.decided(&active.meters, &answer, BootTime::now().since(started));
@@ -68,24 +76,15 @@ impl<A: Authority> Decider for Core<A> {
 
 impl<A: Authority> Core<A> {
     /// Asks the counters. What stays unasked in the plan has its declared failure behaviour stand in.
-    async fn settle(
-        &self,
-        plan: &mut Plan,
-        id: Option<RequestId>,
-        budget: Option<Duration>,
-    ) -> Result<(), CheckError> {
+    async fn settle(&self, plan: &mut Plan, id: Option<RequestId>, budget: Option<Duration>) -> Settled {
         if plan.demands().is_empty() {
-            return Ok(());
+            return Settled::Done;
         }
         if plan.is_refused() || plan.only_peeks() {
             self.look(plan, budget).await;
-            return Ok(());
+            return Settled::Done;
         }
-        match self.take(plan, id, budget).await {
-            Some(Reply::Refused(Refusal::KeysFull(_))) => self.take_what_is_held(plan, id, budget).await,
-            Some(reply) => settle_by(plan, reply),
-            None => Ok(()),
-        }
+        self.take(plan, id, budget).await
     }
 
     /// A flood of new counters must not switch off the limits whose counters are there: only the demands that need a
@@ -95,7 +94,7 @@ impl<A: Authority> Core<A> {
         plan: &mut Plan,
         id: Option<RequestId>,
         budget: Option<Duration>,
-    ) -> Result<(), CheckError> {
+    ) -> Settled {
         let mut held = Vec::with_capacity(plan.demands().len());
         for demand in plan.demands() {
             let alone = Acquire { id: None, demands: vec![*demand] };
@@ -103,23 +102,16 @@ impl<A: Authority> Core<A> {
             held.push(matches!(reply, Some(Reply::Acquired(_))));
         }
         plan.give_up_all_but(&held);
-        if plan.demands().is_empty() {
-            return Ok(());
-        }
-        if plan.is_refused() {
-            self.look(plan, budget).await;
-            return Ok(());
-        }
-        match self.take(plan, id, budget).await {
-            Some(reply) => settle_by(plan, reply),
-            None => Ok(()),
-        }
+        self.settle(plan, id, budget).await
     }
 
-    async fn take(&self, plan: &Plan, id: Option<RequestId>, budget: Option<Duration>) -> Option<Reply> {
-        let acquire = Acquire { id, demands: plan.demands().to_vec() };
-        let batch = Batch { limits: plan.limits().to_vec(), commands: vec![Command::Acquire(acquire)] };
-        within(budget, self.authority.propose(batch)).await?.pop()
+    /// Takes what is planned, and the demands out of the plan.
+    async fn take(&self, plan: &mut Plan, id: Option<RequestId>, budget: Option<Duration>) -> Settled {
+        let asked = within(budget, self.authority.propose(plan.take_batch(id))).await;
+        match asked.and_then(|mut replies| replies.pop()) {
+            Some(reply) => settle_by(plan, reply),
+            None => Settled::Done,
+        }
     }
 
     /// Asks without taking: for peeks, and for a request that is refused whatever the counters say.
@@ -147,6 +139,17 @@ impl<A: Authority> Core<A> {
     }
 }
 
+/// How far asking the counters got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    /// What was answered is in the plan.
+    Done,
+    /// Nothing was charged: some demand needs a new counter, and there is no room for one.
+    KeysFull,
+    /// Nothing was charged: the id was used for other demands.
+    RequestIdReused,
+}
+
 /// What an authority answers within the budget. `None`: it didn't, and the declared failure behaviour stands in.
 async fn within<T>(
     budget: Option<Duration>,
@@ -161,20 +164,21 @@ async fn within<T>(
     answered.inspect_err(|error| tracing::debug!(%error, "not decided")).ok()
 }
 
-fn settle_by(plan: &mut Plan, reply: Reply) -> Result<(), CheckError> {
+fn settle_by(plan: &mut Plan, reply: Reply) -> Settled {
     match reply {
         Reply::Acquired(acquired) => {
             plan.decided(&acquired.decisions);
-            Ok(())
+            Settled::Done
         }
-        Reply::Refused(Refusal::RequestIdReused) => Err(CheckError::RequestIdReused),
-        Reply::Refused(refusal @ (Refusal::KeysFull(_) | Refusal::RepliesFull(_))) => {
+        Reply::Refused(Refusal::RequestIdReused) => Settled::RequestIdReused,
+        Reply::Refused(Refusal::KeysFull(_)) => Settled::KeysFull,
+        Reply::Refused(refusal @ Refusal::RepliesFull(_)) => {
             tracing::debug!(%refusal, "not decided");
-            Ok(())
+            Settled::Done
         }
         Reply::Refused(Refusal::Malformed) | Reply::Refunded(_) | Reply::Reset(_) => {
             tracing::error!(?reply, "an acquire was answered with this: please report it");
-            Ok(())
+            Settled::Done
         }
     }
 }

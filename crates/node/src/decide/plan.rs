@@ -1,14 +1,15 @@
 //! What one request asks of which counters, and what came of it. Pure: rules in, demands out, decisions in, answer out.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
 use leasehold_front::{CheckError, bounds};
 use leasehold_limit::check::{Answer, Descriptor, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
 use leasehold_limit::rules::{Lease, Matched, OnUnavailable, Rule, RuleBook, Scope};
 use leasehold_limit::{Ask, Decision, KeySecret, Limit, RuleKeys};
-use leasehold_model::RulesVersion;
-use leasehold_shard::{Acquire, Demand, LimitSpec};
+use leasehold_model::{RequestId, RulesVersion};
+use leasehold_shard::{Acquire, Batch, Command, Demand, LimitSpec};
 
 use crate::metrics::OVERRIDE_RULE;
 
@@ -104,6 +105,12 @@ impl Plan {
             let asked = |place| self.slots.contains(&(descriptor, place));
             answer.matched.iter().enumerate().any(|(place, answer)| answer.violated() && !asked(place))
         })
+    }
+
+    /// The demands as a batch, moved out of the plan: it is on every request's way.
+    pub(super) fn take_batch(&mut self, id: Option<RequestId>) -> Batch {
+        let acquire = Acquire { id, demands: mem::take(&mut self.demands) };
+        Batch { limits: mem::take(&mut self.limits), commands: vec![Command::Acquire(acquire)] }
     }
 
     /// The demands as an acquire that is only previewed.

@@ -151,6 +151,18 @@ async fn a_flood_of_new_counters_doesnt_switch_off_those_that_are_there() {
 }
 
 #[tokio::test]
+async fn a_retry_of_what_was_charged_in_part_for_want_of_room_is_charged_once() {
+    let core = tight_core(2, 10, &everybody_and_users("allow"));
+    check(&core, &[("user", "first")]).await;
+    let id = Some(RequestId { session: 1, seq: 1 });
+    for _ in 0..3 {
+        let retried = Request { request_id: id, ..request(&[("user", "new")], 1) };
+        let answer = core.check(&retried, None).await.expect("decided");
+        assert_eq!((remaining(&answer), answer.degraded), (vec![Some(8), None], true));
+    }
+}
+
+#[tokio::test]
 async fn a_limit_that_declares_deny_keeps_the_others_from_being_charged() {
     let core = tight_core(2, 1, &everybody_and_users("deny"));
     check(&core, &[("user", "first")]).await;
