@@ -18,6 +18,7 @@ mod table;
 pub use command::{
     Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
 };
+pub use hash::checksum;
 pub use intern::Under;
 pub use replies::Remembered;
 pub use snapshot::{RestoreError, Snapshot, SnapshotCounter};

@@ -6,13 +6,10 @@
 mod counter;
 mod reply;
 
-use std::hash::Hasher as _;
-
 use leasehold_limit::Limit;
 use leasehold_model::{Key, RulesVersion, Stamp, TenantId};
-use leasehold_shard::{LimitSpec, Snapshot, Under};
+use leasehold_shard::{LimitSpec, Snapshot, Under, checksum};
 use prost::{DecodeError, Message as _};
-use siphasher::sip::SipHasher13;
 
 use crate::limit::LimitProtoError;
 use crate::proto::leasehold::storage::v1 as storage;
@@ -145,12 +142,6 @@ fn decode_body(body: storage::Snapshot) -> Result<Snapshot, SnapshotError> {
 fn append(body: &mut Vec<u8>, part: &storage::Snapshot) {
     body.reserve(part.encoded_len());
     part.encode(body).expect("a vector has room for everything");
-}
-
-fn checksum(body: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new();
-    hasher.write(body);
-    hasher.finish()
 }
 
 fn under_to_proto(under: &Under) -> storage::Under {
