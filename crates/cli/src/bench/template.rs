@@ -38,7 +38,7 @@ impl Template {
         }
         ensure!(!plan.domain.contains('@'), "--domain: leave out @, it marks keys");
         let bytes = match plan.protocol {
-            Protocol::Http => json_body(plan),
+            Protocol::Http => http_request(plan),
             Protocol::Grpc => framed(&check(plan)),
             Protocol::GrpcBatch => framed(&pb::CheckBatchRequest { checks: vec![check(plan); plan.batch] }),
             Protocol::Rls => framed(&rate_limit(plan)),
@@ -78,9 +78,10 @@ fn marked(plan: &Plan) -> impl Iterator<Item = (String, String)> {
     plan.attributes.iter().map(|(name, value)| (name.clone(), value.replace("{key}", MARK)))
 }
 
-fn json_body(plan: &Plan) -> Vec<u8> {
+fn http_request(plan: &Plan) -> Vec<u8> {
     let attributes: serde_json::Map<_, _> = marked(plan).map(|(name, value)| (name, value.into())).collect();
-    json!({ "domain": plan.domain, "attributes": attributes, "cost": plan.cost }).to_string().into_bytes()
+    let body = json!({ "domain": plan.domain, "attributes": attributes, "cost": plan.cost }).to_string();
+    (super::http::head(&plan.authority, body.len()) + &body).into_bytes()
 }
 
 fn check(plan: &Plan) -> pb::CheckRequest {

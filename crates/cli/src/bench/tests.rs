@@ -66,7 +66,10 @@ fn a_request_carries_its_key_wherever_an_attribute_names_it() {
     assert_eq!(check.attributes[0].value.as_ref(), b"u-00000042-00000042");
     assert_eq!(check.attributes[1].value.as_ref(), b"free");
 
-    let json: Value = serde_json::from_slice(&filled(&plan(Protocol::Http))).unwrap();
+    let request = String::from_utf8(filled(&plan(Protocol::Http))).unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert!(head.ends_with(&format!("content-length: {}", body.len())), "{head}");
+    let json: Value = serde_json::from_str(body).unwrap();
     assert_eq!(json["attributes"]["user"], "u-00000042-00000042");
     assert_eq!(json["cost"], 3);
 }
