@@ -82,8 +82,8 @@ const TECHNOLOGIES: &[Technology] = &[
     Technology { crates: &["saphyr-parser"], known_by: &["limit"], why: "rule errors need line and column" },
     Technology {
         crates: &["siphasher"],
-        known_by: &["limit", "shard"],
-        why: "counter keys, and the hash that compares replicas' states",
+        known_by: &["limit", "shard", "wire"],
+        why: "counter keys, the hash that compares replicas' states, a snapshot's checksum",
     },
     Technology {
         crates: &["prost", "prost-types", "tonic-prost", "tonic-prost-build", "protox"],
@@ -172,6 +172,10 @@ fn complaints(package: &Package) -> Vec<String> {
             }
             continue;
         }
+        // What only tests and benches of a crate use isn't in the program.
+        if dependency.kind == DependencyKind::Development {
+            continue;
+        }
         if let Some(technology) = TECHNOLOGIES.iter().find(|t| t.crates.contains(&dependency.name.as_str()))
             && !technology.known_by.contains(&name)
         {
@@ -180,8 +184,7 @@ fn complaints(package: &Package) -> Vec<String> {
                 dependency.name, technology.known_by, technology.why
             ));
         }
-        let shipped = dependency.kind == DependencyKind::Normal;
-        if row.layer == Layer::Pure && shipped && !PURE_MAY_USE.contains(&dependency.name.as_str()) {
+        if row.layer == Layer::Pure && !PURE_MAY_USE.contains(&dependency.name.as_str()) {
             found.push(format!(
                 "{name} is pure and uses {}: is that free of clock, chance and I/O?",
                 dependency.name

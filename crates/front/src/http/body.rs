@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 
@@ -32,10 +32,20 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 /// How long a body may take to arrive. Longer: 408, so that slow senders hold no memory.
 const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Bytes of a refused body that are read and dropped. Beyond: the connection is closed on the rest.
+const DISCARDED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// How long that may take.
+const DISCARD_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Reads a body of at most `max` bytes.
 pub(super) async fn read(headers: &HeaderMap, body: Body, max: usize) -> Result<Bytes, Problem> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > max) {
+        // Who waits for a word before sending has sent nothing yet.
+        if !headers.contains_key(EXPECT) {
+            discard(body).await;
+        }
         return Err(too_large(max));
     }
     // Most bodies are small and here already: what waits pays for its timer, in a future of its own.
@@ -55,6 +65,7 @@ async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
         let broken = |_| Problem::field("body", "it broke off; send it to its end");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         if first.len() + all.len() + data.len() > max {
+            discard(body).await;
             return Err(too_large(max));
         }
         if first.is_empty() && all.is_empty() {
@@ -65,6 +76,22 @@ async fn collect(mut body: Body, max: usize) -> Result<Bytes, Problem> {
         }
     }
     Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+/// Reads on without keeping anything: a caller that writes all before it reads would find its connection reset in place
+/// of the answer.
+async fn discard(mut body: Body) {
+    let mut left = DISCARDED_BYTES_MAX;
+    let reading = async {
+        while let Some(Ok(frame)) = body.frame().await {
+            left = match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(left) => left,
+                None => return,
+            };
+        }
+    };
+    // At either bound the connection is closed on the rest.
+    drop(tokio::time::timeout(DISCARD_WAIT_MAX, reading).await);
 }
 
 /// Reads a JSON body of at most `max` bytes.
