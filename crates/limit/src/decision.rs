@@ -41,6 +41,8 @@ pub enum RetryAfter {
 }
 
 /// One counter's answer to one ask.
+///
+/// Lengths are exact; one that doesn't fit 64 bits (a window longer than the time line) saturates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether at least `min` units could be taken (for a peek: whether one unit could).

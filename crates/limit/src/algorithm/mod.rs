@@ -30,6 +30,13 @@ trait Counting {
     fn cap(&self) -> u64;
     fn decide(&self, state: &Self::State, at: Stamp, want: Want) -> Decision;
     fn charge(&self, state: &mut Self::State, at: Stamp, cost: u64);
+    fn acquire(&self, state: &mut Self::State, at: Stamp, want: Want) -> Decision {
+        let decision = self.decide(state, at, want);
+        if decision.granted > 0 {
+            self.charge(state, at, decision.granted);
+        }
+        decision
+    }
     fn refund(&self, state: &mut Self::State, at: Stamp, cost: u64, charged_at: Stamp) -> u64;
     fn fresh_at(&self, state: &Self::State) -> Stamp;
     /// Whole units in use, rounded up, and the stamp they are so at: what another algorithm takes over.
@@ -154,11 +161,7 @@ impl Limit {
 
     /// Decides and, when allowed, takes. A refusal and a peek change nothing.
     pub fn acquire(&self, state: &mut State, at: Stamp, ask: Ask) -> Decision {
-        let decision = self.decide(state, at, ask);
-        if decision.granted > 0 {
-            self.charge(state, at, decision.granted);
-        }
-        decision
+        with!(self, state, |algorithm, own| algorithm.acquire(own, at, Want::of(ask)))
     }
 
     /// Gives back units that were charged at `charged_at` and not spent; returns how many whole units came back.

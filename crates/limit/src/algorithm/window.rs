@@ -41,6 +41,27 @@ impl Windows<'_> {
         (if bounds.start == state.start { state.count } else { 0 }, bounds)
     }
 
+    /// What `want` gets beside `used` units of a window.
+    fn answer(&self, used: u64, bounds: Bounds, want: Want) -> Decision {
+        let left = self.n.saturating_sub(used);
+        let grant = want.grant(left);
+        let remaining = left - grant.units;
+        let next_unit_after = match (remaining, self.n) {
+            (0, 0) => Nanos::MAX,
+            (0, _) => bounds.left,
+            (_, _) => Nanos::ZERO,
+        };
+        Decision {
+            allowed: grant.allowed,
+            granted: grant.units,
+            remaining,
+            retry_after: grant.retry(self.n, || RetryAfter::In(bounds.left)),
+            reset_after: if used == 0 && grant.units == 0 { Nanos::ZERO } else { bounds.left },
+            next_unit_after,
+            wait: None,
+        }
+    }
+
     /// Takes over a count that `old` windows kept: it stays if any of its window lies in the new one, since how much of
     /// it does is not known.
     pub(super) fn change(&self, old: &Self, state: &mut WindowState, at: Stamp) {
@@ -62,28 +83,22 @@ impl Counting for Windows<'_> {
 
     fn decide(&self, state: &WindowState, at: Stamp, want: Want) -> Decision {
         let (used, bounds) = self.used(state, at);
-        let left = self.n.saturating_sub(used);
-        let grant = want.grant(left);
-        let remaining = left - grant.units;
-        let next_unit_after = match (remaining, self.n) {
-            (0, 0) => Nanos::MAX,
-            (0, _) => bounds.left,
-            (_, _) => Nanos::ZERO,
-        };
-        Decision {
-            allowed: grant.allowed,
-            granted: grant.units,
-            remaining,
-            retry_after: grant.retry(self.n, || RetryAfter::In(bounds.left)),
-            reset_after: if used == 0 && grant.units == 0 { Nanos::ZERO } else { bounds.left },
-            next_unit_after,
-            wait: None,
-        }
+        self.answer(used, bounds, want)
     }
 
     fn charge(&self, state: &mut WindowState, at: Stamp, cost: u64) {
         let (used, bounds) = self.used(state, at);
         *state = WindowState { start: bounds.start, count: used.saturating_add(cost) };
+    }
+
+    /// Looks the window up once: in a zone that is most of the work.
+    fn acquire(&self, state: &mut WindowState, at: Stamp, want: Want) -> Decision {
+        let (used, bounds) = self.used(state, at);
+        let decision = self.answer(used, bounds, want);
+        if decision.granted > 0 {
+            *state = WindowState { start: bounds.start, count: used + decision.granted };
+        }
+        decision
     }
 
     /// Credits the window that was charged, while it is the one being counted.
