@@ -44,6 +44,9 @@ impl<A: Authority> Decider for Core<A> {
             }
         }
         let answer = plan.into_answer();
+        if answer.matched().next().is_none() {
+            self.metrics.unmatched(active.book.domains.contains_key(request.domain));
+        }
         if counted {
             self.metrics.decided(&active.meters, &answer, BootTime::now().since(started));
         }

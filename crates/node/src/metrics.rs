@@ -39,6 +39,8 @@ pub(crate) struct Metrics {
     evictions: Counter,
     resident_bytes: GaugeU64,
     open_fds: GaugeU64,
+    no_rule: Counter,
+    no_domain: Counter,
     totals: Totals,
 }
 
@@ -64,6 +66,22 @@ enum ReloadResult {
     refused,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct UnmatchedLabels {
+    reason: Unmatched,
+}
+
+/// Why no rule applied to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[expect(
+    non_camel_case_types,
+    reason = "the derive writes variants as they are spelled, and these are label values"
+)]
+enum Unmatched {
+    no_such_domain,
+    no_matching_rule,
+}
+
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::default();
@@ -72,6 +90,10 @@ impl Metrics {
         registry.register_collector(Box::new(Arc::clone(&duration)));
         let reloads = Family::<ReloadLabels, Counter>::default();
         registry.register("leasehold_rules_reloads", "Rule sets read since start", reloads.clone());
+        let unmatched = Family::<UnmatchedLabels, Counter>::default();
+        let help = "Requests allowed because no rule applied to them";
+        registry.register("leasehold_unmatched_requests", help, unmatched.clone());
+        let unmatched = |reason| unmatched.get_or_create_owned(&UnmatchedLabels { reason });
         let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("leasehold_build", "The program", version);
         let mut gauge = |name, help| {
@@ -96,6 +118,8 @@ impl Metrics {
             evictions,
             resident_bytes,
             open_fds,
+            no_rule: unmatched(Unmatched::no_matching_rule),
+            no_domain: unmatched(Unmatched::no_such_domain),
             totals: Totals::default(),
             registry,
         }
@@ -122,6 +146,11 @@ impl Metrics {
         for answered in answer.matched() {
             meters.count(answered);
         }
+    }
+
+    /// Counts one request that no rule applied to: a domain spelled wrongly should not go unnoticed.
+    pub(crate) fn unmatched(&self, domain_known: bool) {
+        if domain_known { &self.no_rule } else { &self.no_domain }.inc();
     }
 
     /// Requests allowed and not allowed since start.

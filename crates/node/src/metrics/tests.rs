@@ -77,3 +77,18 @@ fn the_page_tells_the_program_the_process_and_what_is_held() {
         assert!(!page.contains("process_resident_memory_bytes 0\n"), "{page}");
     }
 }
+
+#[test]
+fn a_domain_spelled_wrongly_is_counted() {
+    let metrics = Metrics::new();
+    metrics.unmatched(false);
+    metrics.unmatched(false);
+    metrics.unmatched(true);
+    let page = metrics.page(0, 0);
+    for line in [
+        r#"leasehold_unmatched_requests_total{reason="no_such_domain"} 2"#,
+        r#"leasehold_unmatched_requests_total{reason="no_matching_rule"} 1"#,
+    ] {
+        assert!(page.contains(line), "{line} in\n{page}");
+    }
+}
