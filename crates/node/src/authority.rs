@@ -11,7 +11,7 @@ use crate::clock::{self, SteeredClock};
 
 /// Stamps commands, applies them in one order, and answers.
 pub(crate) trait Authority: Send + Sync + 'static {
-    /// Applies a batch; one reply a command, in order.
+    /// Applies a batch; one reply a command, in order. Nothing happens before the future is polled.
     ///
     /// # Errors
     /// It could not be applied, or it isn't known whether it was. A retry under the same request ids is safe.
@@ -76,18 +76,14 @@ impl LocalAuthority {
 }
 
 impl Authority for LocalAuthority {
-    fn propose(&self, batch: Batch) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send {
-        std::future::ready(Ok(self.apply(&batch)))
+    async fn propose(&self, batch: Batch) -> Result<Vec<Reply>, ProposeError> {
+        Ok(self.apply(&batch))
     }
 
-    fn preview(
-        &self,
-        limits: &[LimitSpec],
-        acquire: &Acquire,
-    ) -> impl Future<Output = Result<Reply, ProposeError>> + Send {
+    async fn preview(&self, limits: &[LimitSpec], acquire: &Acquire) -> Result<Reply, ProposeError> {
         let mut owner = self.owner.lock();
         let at = clock::stamp(&mut owner.line);
-        std::future::ready(Ok(owner.shard.preview(limits, acquire, at)))
+        Ok(owner.shard.preview(limits, acquire, at))
     }
 
     fn holdings(&self) -> Holdings {

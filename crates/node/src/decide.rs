@@ -14,14 +14,19 @@ use leasehold_limit::check::{Answer, Request};
 use leasehold_limit::rules::{Rule, RuleBook};
 use leasehold_model::{Key, Nanos, RequestId};
 use leasehold_shard::{Acquire, Batch, Command, LimitSpec, Refusal, Reply, Reset};
+use tokio::time::{Instant, timeout_at};
 
 use crate::authority::{Authority, ProposeError};
 use crate::clock::BootTime;
 use crate::core::Core;
 use plan::Plan;
 
-/// When to try a reset again that nobody could carry out.
-const RESET_RETRY_AFTER: Nanos = Nanos::from_secs(1);
+/// When to try again what could not be carried out.
+const RETRY_AFTER: Nanos = Nanos::from_secs(1);
+
+/// How often a request is asked anew because the counters it found were dropped before it was charged. Counters are
+/// dropped when they are fresh, so a second time is rare; beyond this it is refused as overload.
+const ROUNDS_MAX: u32 = 3;
 
 impl<A: Authority> Decider for Core<A> {
     async fn check<'a>(
@@ -31,25 +36,33 @@ impl<A: Authority> Decider for Core<A> {
     ) -> Result<Answer, CheckError> {
         let started = BootTime::now();
         let active = self.rules.active();
+        let deadline = Deadline::within(budget);
         let planned = || Plan::new(&active.book, request, self.rules.secret(), self.demands_max);
         let mut plan = planned()?;
-        // A peek is a look, not a decision.
-        let counted = request.descriptors.iter().any(|descriptor| descriptor.cost > 0);
-        if self.settle(&mut plan, request.request_id, budget).await != Settled::Done {
-            // A retry of what was charged in part, for want of room, comes as a different request under its id.
-            plan = planned()?;
-            let settled = self.take_what_is_held(&mut plan, request.request_id, budget).await;
-            if settled == Settled::RequestIdReused {
-                return Err(CheckError::RequestIdReused);
+        let mut rounds = 0;
+        while self.settle(&mut plan, request.request_id, deadline).await? == Settled::KeysFull {
+            rounds += 1;
+            if rounds > ROUNDS_MAX {
+                return Err(overloaded("the domain holds as many counters as it may"));
             }
+            plan = planned()?;
+            self.leave_out_what_has_no_room(&mut plan, deadline).await;
         }
         let answer = plan.into_answer();
         if answer.matched().next().is_none() {
             self.metrics.unmatched(active.book.domains.contains_key(request.domain));
         }
-        if counted {
+        // A peek is a look, not a decision.
+        if request.descriptors.iter().any(|descriptor| descriptor.cost > 0) {
             self.metrics.decided(&active.meters, &answer, BootTime::now().since(started));
         }
+        tracing::trace!(
+            domain = request.domain,
+            verdict = ?answer.verdict,
+            degraded = answer.degraded,
+            matched = answer.matched().count(),
+            "decided"
+        );
         Ok(answer)
     }
 
@@ -60,10 +73,7 @@ impl<A: Authority> Decider for Core<A> {
         match self.authority.propose(batch).await.as_deref() {
             Ok([Reply::Reset(held)]) => Ok(*held),
             Ok(_) => Err(bounds::invalid("attributes", "they match more rules than one reset may name")),
-            Err(ProposeError) => Err(CheckError::Overloaded {
-                reason: "the counters cannot be reached".to_owned(),
-                retry_after: RESET_RETRY_AFTER,
-            }),
+            Err(error @ ProposeError) => Err(overloaded(error)),
         }
     }
 
@@ -79,66 +89,68 @@ impl<A: Authority> Decider for Core<A> {
 
 impl<A: Authority> Core<A> {
     /// Asks the counters. What stays unasked in the plan has its declared failure behaviour stand in.
-    async fn settle(&self, plan: &mut Plan, id: Option<RequestId>, budget: Option<Duration>) -> Settled {
+    async fn settle(
+        &self,
+        plan: &mut Plan,
+        id: Option<RequestId>,
+        deadline: Deadline,
+    ) -> Result<Settled, CheckError> {
         if plan.demands().is_empty() {
-            return Settled::Done;
+            return Ok(Settled::Done);
         }
         if plan.is_refused() || plan.only_peeks() {
-            self.look(plan, budget).await;
-            return Settled::Done;
+            self.look(plan, deadline).await;
+            return Ok(Settled::Done);
         }
-        self.take(plan, id, budget).await
+        self.take(plan, id, deadline).await
     }
 
     /// A flood of new counters must not switch off the limits whose counters are there: only the demands that need a
     /// new counter count as unavailable, and the rest is charged, unless one of them declares that to be a refusal.
-    async fn take_what_is_held(
-        &self,
-        plan: &mut Plan,
-        id: Option<RequestId>,
-        budget: Option<Duration>,
-    ) -> Settled {
-        let mut held = Vec::with_capacity(plan.demands().len());
-        for demand in plan.demands() {
-            let alone = Acquire { id: None, demands: vec![*demand] };
-            let reply = within(budget, self.authority.preview(plan.limits(), &alone)).await;
-            held.push(matches!(reply, Some(Reply::Acquired(_))));
+    async fn leave_out_what_has_no_room(&self, plan: &mut Plan, deadline: Deadline) {
+        let looked = self.preview(plan.limits(), plan.as_peeks(), deadline).await;
+        let Some(Reply::Acquired(looked)) = looked else { return };
+        plan.let_go_of_new(&looked.decisions);
+        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await;
+        if let Some(Reply::Refused(Refusal::KeysFull(_))) = asked {
+            plan.give_up_new(&looked.decisions);
         }
-        plan.give_up_all_but(&held);
-        self.settle(plan, id, budget).await
     }
 
     /// Takes what is planned, and the demands out of the plan.
-    async fn take(&self, plan: &mut Plan, id: Option<RequestId>, budget: Option<Duration>) -> Settled {
-        let asked = within(budget, self.authority.propose(plan.take_batch(id))).await;
+    async fn take(
+        &self,
+        plan: &mut Plan,
+        id: Option<RequestId>,
+        deadline: Deadline,
+    ) -> Result<Settled, CheckError> {
+        let asked = deadline.keep(self.authority.propose(plan.take_batch(id))).await;
         match asked.and_then(|mut replies| replies.pop()) {
             Some(reply) => settle_by(plan, reply),
-            None => Settled::Done,
+            None => Ok(Settled::Done),
         }
     }
 
     /// Asks without taking: for peeks, and for a request that is refused whatever the counters say.
-    async fn look(&self, plan: &mut Plan, budget: Option<Duration>) {
-        let asked = self.preview(plan.limits(), plan.as_asked(), budget).await;
-        let looked = match asked {
+    async fn look(&self, plan: &mut Plan, deadline: Deadline) {
+        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await;
+        let Some(Reply::Acquired(mut looked)) = asked else { return };
+        if looked.admitted && !plan.only_peeks() {
             // What would be taken isn't: the counters as they are now.
-            Some(Reply::Acquired(acquired)) if acquired.admitted && !plan.only_peeks() => {
-                self.preview(plan.limits(), plan.as_peeks(), budget).await
+            let seen = self.preview(plan.limits(), plan.as_peeks(), deadline).await;
+            let Some(Reply::Acquired(seen)) = seen else { return };
+            for (asked, seen) in looked.decisions.iter_mut().zip(seen.decisions) {
+                // A shadow's refusal stays one.
+                if asked.allowed {
+                    *asked = seen;
+                }
             }
-            other => other,
-        };
-        if let Some(Reply::Acquired(acquired)) = looked {
-            plan.decided(&acquired.decisions);
         }
+        plan.decided(&looked);
     }
 
-    async fn preview(
-        &self,
-        limits: &[LimitSpec],
-        acquire: Acquire,
-        budget: Option<Duration>,
-    ) -> Option<Reply> {
-        within(budget, self.authority.preview(limits, &acquire)).await
+    async fn preview(&self, limits: &[LimitSpec], acquire: Acquire, deadline: Deadline) -> Option<Reply> {
+        deadline.keep(self.authority.preview(limits, &acquire)).await
     }
 }
 
@@ -149,41 +161,46 @@ enum Settled {
     Done,
     /// Nothing was charged: some demand needs a new counter, and there is no room for one.
     KeysFull,
-    /// Nothing was charged: the id was used for other demands.
-    RequestIdReused,
 }
 
-/// What an authority answers within the budget. `None`: it didn't, and the declared failure behaviour stands in.
-async fn within<T>(
-    budget: Option<Duration>,
-    asked: impl Future<Output = Result<T, ProposeError>>,
-) -> Option<T> {
-    let answered = match budget {
-        None => asked.await,
-        // A deadline that has passed is not worth a counter's time, nor is it certain to be seen by a timer.
-        Some(Duration::ZERO) => return None,
-        Some(budget) => tokio::time::timeout(budget, asked).await.unwrap_or(Err(ProposeError)),
-    };
-    answered.inspect_err(|error| tracing::debug!(%error, "not decided")).ok()
+/// Until when the caller waits. `None`: as long as it takes.
+#[derive(Clone, Copy, Debug)]
+struct Deadline(Option<Instant>);
+
+impl Deadline {
+    fn within(budget: Option<Duration>) -> Self {
+        // Beyond what the clock can tell is no deadline.
+        Self(budget.and_then(|budget| Instant::now().checked_add(budget)))
+    }
+
+    /// What an authority answers in time. `None`: it didn't, and the declared failure behaviour stands in.
+    async fn keep<T>(self, asked: impl Future<Output = Result<T, ProposeError>>) -> Option<T> {
+        let answered = match self.0 {
+            None => asked.await,
+            // Not worth a counter's time. An answer that nobody waits for must not be charged, so it isn't even begun.
+            Some(deadline) if deadline <= Instant::now() => return None,
+            Some(deadline) => timeout_at(deadline, asked).await.unwrap_or(Err(ProposeError)),
+        };
+        answered.inspect_err(|error| tracing::debug!(%error, "not decided")).ok()
+    }
 }
 
-fn settle_by(plan: &mut Plan, reply: Reply) -> Settled {
+fn settle_by(plan: &mut Plan, reply: Reply) -> Result<Settled, CheckError> {
     match reply {
-        Reply::Acquired(acquired) => {
-            plan.decided(&acquired.decisions);
-            Settled::Done
-        }
-        Reply::Refused(Refusal::RequestIdReused) => Settled::RequestIdReused,
-        Reply::Refused(Refusal::KeysFull(_)) => Settled::KeysFull,
-        Reply::Refused(refusal @ Refusal::RepliesFull(_)) => {
-            tracing::debug!(%refusal, "not decided");
-            Settled::Done
-        }
+        Reply::Acquired(acquired) => plan.taken(&acquired),
+        Reply::Refused(Refusal::RequestIdReused) => return Err(CheckError::RequestIdReused),
+        Reply::Refused(Refusal::KeysFull(_)) => return Ok(Settled::KeysFull),
+        // To let it pass would be to let everybody pass who makes up enough ids.
+        Reply::Refused(refusal @ Refusal::RepliesFull(_)) => return Err(overloaded(refusal)),
         Reply::Refused(Refusal::Malformed) | Reply::Refunded(_) | Reply::Reset(_) => {
             tracing::error!(?reply, "an acquire was answered with this: please report it");
-            Settled::Done
         }
     }
+    Ok(Settled::Done)
+}
+
+fn overloaded(reason: impl ToString) -> CheckError {
+    CheckError::Overloaded { reason: reason.to_string(), retry_after: RETRY_AFTER }
 }
 
 fn reset_keys(book: &RuleBook, target: ResetTarget<'_>) -> Result<Vec<Key>, CheckError> {

@@ -22,7 +22,7 @@ use prometheus_client::registry::Registry;
 
 use duration::DurationHistogram;
 use meters::RuleFamilies;
-pub(crate) use meters::{OVERRIDE_RULE, RuleMeters};
+pub(crate) use meters::RuleMeters;
 
 type GaugeU64 = Gauge<u64, AtomicU64>;
 

@@ -33,8 +33,9 @@ pub(crate) struct RulesInForce {
     secret: KeySecret,
     metrics: Arc<Metrics>,
     active: ArcSwap<Active>,
-    /// The files that were last looked at, in force or refused. Held by whoever changes rules.
-    change: Mutex<Vec<RuleFile>>,
+    /// The files that were last looked at, in force or refused. `None`: they could not be read. Held by whoever changes
+    /// rules.
+    change: Mutex<Option<Vec<RuleFile>>>,
     history: Mutex<History>,
 }
 
@@ -86,7 +87,7 @@ impl RulesInForce {
             secret,
             metrics,
             active: ArcSwap::from_pointee(active),
-            change: Mutex::new(files),
+            change: Mutex::new(Some(files)),
             history: Mutex::default(),
         })
     }
@@ -125,12 +126,26 @@ impl RulesInForce {
         if active.book.domains.get(&domain.name).is_some_and(|held| *held.source == *text) {
             return Ok(current);
         }
-        let files = replaced(&seen, &path, text);
+        let files = replaced(self.others(seen.as_deref())?, &path, text);
         let next = build(files.clone(), successor(current), &self.secret, &self.metrics)
             .map_err(AdminError::Invalid)?;
         store::write(&path, text)?;
-        *seen = files;
+        *seen = Some(files);
         Ok(self.accept(next))
+    }
+
+    /// The files that one is replaced among. A folder that can't be read hides the limits of other domains; a file that
+    /// can't be read holds nothing but what is replaced.
+    fn others<'a>(&self, seen: Option<&'a [RuleFile]>) -> Result<&'a [RuleFile], AdminError> {
+        match (seen, &self.source) {
+            (Some(files), _) => Ok(files),
+            (None, Source::File(_) | Source::BuiltIn) => Ok(&[]),
+            (None, Source::Folder(_)) => {
+                let history = self.history.lock();
+                let why = history.mistakes.first().map(ToString::to_string).unwrap_or_default();
+                Err(AdminError::Failed(format!("the other rules cannot be read: {why}")))
+            }
+        }
     }
 
     /// What is in force and how the last reload went.
@@ -153,18 +168,18 @@ impl RulesInForce {
         parse("rules", text, &self.secret).map(|domain| domain.name.to_string())
     }
 
-    fn catch_up(&self, seen: &mut Vec<RuleFile>) -> Reload {
+    fn catch_up(&self, seen: &mut Option<Vec<RuleFile>>) -> Reload {
         let files = match self.source.read() {
             Ok(files) => files,
             Err(error) => {
-                seen.clear();
+                *seen = None;
                 return self.refuse(vec![error.into_mistake()]);
             }
         };
-        if files == *seen {
+        if seen.as_ref() == Some(&files) {
             return Reload::Unchanged;
         }
-        seen.clone_from(&files);
+        *seen = Some(files.clone());
         let active = self.active();
         if files == active.files {
             self.history.lock().mistakes.clear();

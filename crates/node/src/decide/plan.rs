@@ -8,10 +8,8 @@ use leasehold_front::{CheckError, bounds};
 use leasehold_limit::check::{Answer, Descriptor, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
 use leasehold_limit::rules::{Lease, Matched, OnUnavailable, Rule, RuleBook, Scope};
 use leasehold_limit::{Ask, Decision, KeySecret, Limit, RuleKeys};
-use leasehold_model::{RequestId, RulesVersion};
-use leasehold_shard::{Acquire, Batch, Command, Demand, LimitSpec};
-
-use crate::metrics::OVERRIDE_RULE;
+use leasehold_model::{Nanos, RequestId, RulesVersion};
+use leasehold_shard::{Acquire, Acquired, Batch, Command, Demand, LimitSpec};
 
 /// Stands for the rule in the keys of overridden descriptors. No rule file can spell it, so no rule's counters are theirs.
 const OVERRIDE_KEYS: &str = "\0override";
@@ -23,9 +21,18 @@ pub(super) struct Plan {
     descriptors: Vec<DescriptorAnswer>,
     limits: Vec<LimitSpec>,
     demands: Vec<Demand>,
-    /// Where each demand's outcome goes: descriptor, then position in it.
-    slots: Vec<(usize, usize)>,
+    /// Where each demand's outcome goes.
+    slots: Vec<Slot>,
     version: RulesVersion,
+}
+
+/// The place of one demand in the answer.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    descriptor: usize,
+    /// Among the descriptor's rules.
+    place: usize,
+    peek: bool,
 }
 
 impl Plan {
@@ -59,6 +66,9 @@ impl Plan {
 
     fn add(&mut self, matched: Vec<Matched>, ask: Ask) {
         let descriptor = self.descriptors.len();
+        self.limits.reserve(matched.len());
+        self.demands.reserve(matched.len());
+        self.slots.reserve(matched.len());
         let mut answered = Vec::with_capacity(matched.len());
         for Matched { rule, limit, key } in matched {
             let outcome = match key {
@@ -66,7 +76,7 @@ impl Plan {
                 Some(key) => {
                     let limit = self.limit(&rule, &limit);
                     self.demands.push(Demand { key, limit, ask, shadow: rule.shadow });
-                    self.slots.push((descriptor, answered.len()));
+                    self.slots.push(Slot { descriptor, place: answered.len(), peek: ask.is_peek() });
                     Outcome::Unavailable
                 }
             };
@@ -102,7 +112,8 @@ impl Plan {
     /// Whether it is refused whatever the counters still to be asked say.
     pub(super) fn is_refused(&self) -> bool {
         self.descriptors.iter().enumerate().any(|(descriptor, answer)| {
-            let asked = |place| self.slots.contains(&(descriptor, place));
+            let asked =
+                |place| self.slots.iter().any(|slot| (slot.descriptor, slot.place) == (descriptor, place));
             answer.matched.iter().enumerate().any(|(place, answer)| answer.violated() && !asked(place))
         })
     }
@@ -124,20 +135,81 @@ impl Plan {
         Acquire { id: None, demands: self.demands.iter().map(peek).collect() }
     }
 
-    /// Leaves demands unasked that aren't `held`; their outcome stays `Unavailable`.
-    pub(super) fn give_up_all_but(&mut self, held: &[bool]) {
-        let mut keep = held.iter();
-        self.demands.retain(|_| keep.next().copied().unwrap_or(false));
-        let mut keep = held.iter();
-        self.slots.retain(|_| keep.next().copied().unwrap_or(false));
+    /// Lets what needs a counter that isn't there go uncharged, where the rule allows that. `looks` are the counters as
+    /// they are, a demand each.
+    ///
+    /// To the counters it is a shadow: charged if there is room, and no hindrance to the rest if there isn't. The request
+    /// stays the same under its id, so that a retry is told what the first try was.
+    pub(super) fn let_go_of_new(&mut self, looks: &[Decision]) {
+        for (index, look) in looks.iter().enumerate() {
+            if self.needs_room(index, look) && self.answer(index).rule.on_unavailable == OnUnavailable::Allow
+            {
+                self.demands[index].shadow = true;
+            }
+        }
     }
 
-    /// Notes what the counters said: one decision a demand, in order.
-    pub(super) fn decided(&mut self, decisions: &[Decision]) {
-        debug_assert_eq!(decisions.len(), self.slots.len());
-        for (&(descriptor, place), decision) in self.slots.iter().zip(decisions) {
-            self.descriptors[descriptor].matched[place].outcome = Outcome::Decided(*decision);
+    /// Leaves unasked what needs a counter that isn't there and refuses for that; its outcome stays `Unavailable`.
+    pub(super) fn give_up_new(&mut self, looks: &[Decision]) {
+        let given_up: Vec<_> =
+            looks.iter().enumerate().map(|(index, look)| self.needs_room(index, look)).collect();
+        let mut each = given_up.iter();
+        self.demands.retain(|_| each.next() != Some(&true));
+        let mut each = given_up.iter();
+        self.slots.retain(|_| each.next() != Some(&true));
+    }
+
+    /// A counter that isn't there looks like a fresh one. One that is fresh and there refuses nothing either.
+    fn needs_room(&self, index: usize, look: &Decision) -> bool {
+        look.reset_after == Nanos::ZERO && !self.slots[index].peek && !self.demands[index].shadow
+    }
+
+    /// Notes what the counters said of every demand, in order.
+    ///
+    /// What they said may be remembered from before rules changed their `shadow`. Then the flags of that time are shown,
+    /// so that a retry is answered as it was charged.
+    pub(super) fn decided(&mut self, acquired: &Acquired) {
+        debug_assert_eq!(acquired.decisions.len(), self.slots.len());
+        let mut refused = false;
+        for (index, decision) in acquired.decisions.iter().enumerate().take(self.slots.len()) {
+            let answer = self.answer_mut(index);
+            answer.outcome = Outcome::Decided(*decision);
+            refused |= answer.violated();
         }
+        if acquired.admitted == refused {
+            self.show_as_shadow(acquired.admitted);
+        }
+    }
+
+    /// As [`Self::decided`], of demands that were taken: an enforced one that got nothing of what was admitted was let go.
+    pub(super) fn taken(&mut self, acquired: &Acquired) {
+        self.decided(acquired);
+        for (index, decision) in acquired.decisions.iter().enumerate().take(self.slots.len()) {
+            let nothing = decision.allowed && decision.granted == 0 && !self.slots[index].peek;
+            let answer = self.answer_mut(index);
+            if acquired.admitted && nothing && !answer.rule.shadow {
+                answer.outcome = Outcome::Unavailable;
+            }
+        }
+    }
+
+    fn show_as_shadow(&mut self, shadow: bool) {
+        for index in 0..self.slots.len() {
+            let answer = self.answer_mut(index);
+            if answer.refused() {
+                answer.rule = Arc::new(Rule { shadow, ..Rule::clone(&answer.rule) });
+            }
+        }
+    }
+
+    fn answer(&self, index: usize) -> &RuleAnswer {
+        let Slot { descriptor, place, .. } = self.slots[index];
+        &self.descriptors[descriptor].matched[place]
+    }
+
+    fn answer_mut(&mut self, index: usize) -> &mut RuleAnswer {
+        let Slot { descriptor, place, .. } = self.slots[index];
+        &mut self.descriptors[descriptor].matched[place]
     }
 
     pub(super) fn into_answer(self) -> Answer {
@@ -155,7 +227,8 @@ impl Plan {
     }
 }
 
-/// The numbers that came with a descriptor, as a rule of its own that replaces the domain's.
+/// The numbers that came with a descriptor, as a nameless rule of its own that replaces the domain's. Counters of one
+/// period are no counters of another.
 ///
 /// Only in a domain that has rules: else callers could open tenants, each with its own share of counters, at will.
 fn overridden(
@@ -168,13 +241,14 @@ fn overridden(
     let Some((domain, _)) = book.domains.get_key_value(domain) else { return Vec::new() };
     let keys = RuleKeys::new(secret, domain, OVERRIDE_KEYS);
     let mut key = keys.start();
+    key.push(Some(&limit.period().0.to_le_bytes()));
     for attribute in &descriptor.attributes {
         key.push(Some(attribute.name.as_bytes()));
         key.push(Some(attribute.value));
     }
     let limit = Arc::new(limit.clone());
     let rule = Rule {
-        name: Arc::from(OVERRIDE_RULE),
+        name: Arc::from(""),
         domain: Arc::clone(domain),
         tenant: secret.tenant(domain),
         when: Vec::new(),

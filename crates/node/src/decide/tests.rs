@@ -173,14 +173,66 @@ async fn a_limit_that_declares_deny_keeps_the_others_from_being_charged() {
 }
 
 #[tokio::test]
-async fn an_id_that_cant_be_remembered_is_answered_as_declared() {
+async fn a_retry_of_what_was_charged_in_part_is_answered_the_same_once_there_is_room() {
+    let core = tight_core(2, 10, &everybody_and_users("allow"));
+    check(&core, &[("user", "first")]).await;
+    let id = Some(RequestId { session: 1, seq: 1 });
+    let request = Request { request_id: id, ..request(&[("user", "new")], 1) };
+    let first = core.check(&request, None).await.expect("decided");
+    let attributes = [Attribute { name: "user", value: b"first" }];
+    let target = ResetTarget { domain: "d", attributes: &attributes, rule: Some("users") };
+    assert_eq!(core.reset(target).await, Ok(1));
+    check(&core, &[("user", "new")]).await;
+    let again = core.check(&request, None).await.expect("the same request");
+    for answer in [first, again] {
+        assert_eq!((remaining(&answer), answer.degraded), (vec![Some(8), None], true));
+    }
+    assert_eq!(remaining(&peek(&core, &[("user", "new")]).await), [Some(7), Some(9)]);
+}
+
+#[tokio::test]
+async fn ids_that_cant_be_remembered_are_refused_and_switch_no_limit_off() {
     let core = tight_core(10, 1, TEN_BY_USER);
-    for (seq, degraded) in [(1, false), (2, true)] {
+    for seq in 1..5 {
         let id = RequestId { session: 1, seq };
         let request = Request { request_id: Some(id), ..request(&[("user", "u")], 1) };
-        assert_eq!(core.check(&request, None).await.expect("decided").degraded, degraded);
+        let answered = core.check(&request, None).await;
+        assert_eq!(matches!(answered, Err(CheckError::Overloaded { .. })), seq > 1, "{answered:?}");
     }
-    assert_eq!(remaining(&peek(&core, &[("user", "u")]).await), [Some(9)]);
+    assert_eq!(remaining(&check(&core, &[("user", "u")]).await), [Some(8)]);
+}
+
+/// Asks under one id, changes the rules, and asks again.
+async fn retried(rules: [&str; 2]) -> [(Verdict, Vec<bool>, bool); 2] {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("rules.yaml");
+    std::fs::write(&path, rules[0]).expect("written");
+    let metrics = Arc::new(Metrics::new());
+    let secret = KeySecret::new([7; 16]);
+    let in_force = RulesInForce::load(Source::File(path), secret, Arc::clone(&metrics)).expect("valid rules");
+    let core = Core::new(Arc::new(in_force), LocalAuthority::new(Bounds::default()), metrics, 256);
+    let request = Request { request_id: Some(RequestId { session: 1, seq: 1 }), ..request(&[], 2) };
+    let first = core.check(&request, None).await.expect("decided");
+    core.rules.put(rules[1], None).expect("valid rules");
+    let again = core.check(&request, None).await.expect("the same request");
+    [first, again].map(|answer| {
+        let violated = answer.matched().map(leasehold_limit::check::RuleAnswer::violated).collect();
+        (answer.verdict, violated, answer.degraded)
+    })
+}
+
+#[tokio::test]
+async fn a_retry_is_answered_as_it_was_charged_whatever_has_become_of_shadow() {
+    let rules = |shadow| {
+        format!(
+            "domain: d\nlimits:\n  - {{ name: a, limit: 1/day, shadow: {shadow} }}\n  - {{ name: b, limit: 9/day }}\n"
+        )
+    };
+    let (shadow, enforced) = (rules(true), rules(false));
+    let [first, again] = retried([&shadow, &enforced]).await;
+    assert_eq!((&first, &again), (&(Verdict::Allowed, vec![false, false], false), &first));
+    let [first, again] = retried([&enforced, &shadow]).await;
+    assert_eq!((&first, &again), (&(Verdict::OverLimit, vec![true, false], false), &first));
 }
 
 #[tokio::test]
@@ -234,6 +286,37 @@ async fn numbers_in_the_request_replace_the_rules_and_count_apart() {
     assert_eq!(remaining(&peek(&core, &[("user", "u")]).await), [Some(10)]);
     let elsewhere = Request { domain: "no rules here", ..overridden };
     assert_eq!(core.check(&elsewhere, None).await.expect("decided").matched().count(), 0);
+}
+
+#[tokio::test]
+async fn numbers_in_the_request_count_apart_by_their_period_and_not_by_their_size() {
+    let core = core(TEN_BY_USER);
+    let mut left = Vec::new();
+    for (n, hours) in [(10, 24), (1000, 48), (20, 24)] {
+        let period = Nanos::from_secs(hours * 3_600);
+        let limit = Limit::new(Algorithm::FixedWindow(Window::Epoch), n, period).expect("valid");
+        let mut overridden = request(&[("user", "u")], 1);
+        overridden.descriptors[0].limit_override = Some(limit);
+        left.extend(remaining(&core.check(&overridden, None).await.expect("decided")));
+    }
+    assert_eq!(left, [Some(9), Some(999), Some(18)]);
+}
+
+#[tokio::test]
+async fn a_rule_named_override_is_counted_apart_from_overrides() {
+    let core = core("{domain: d, limits: [{name: override, limit: 10/day}]}");
+    let limit = Limit::new(Algorithm::FixedWindow(Window::Epoch), 2, Nanos::from_secs(86_400));
+    let mut overridden = request(&[], 1);
+    overridden.descriptors[0].limit_override = Some(limit.expect("valid"));
+    let answer = core.check(&overridden, None).await.expect("decided");
+    assert_eq!(&*answer.descriptors[0].matched[0].rule.name, "", "as Envoy's own service names it");
+    let page = core.metrics.page(0, 0);
+    for (rule, count) in [("override", 0), ("(override)", 1)] {
+        let line = format!(
+            r#"leasehold_decisions_total{{domain="d",rule="{rule}",decision="allowed",source="owner"}} {count}"#
+        );
+        assert!(page.contains(&line), "{page}");
+    }
 }
 
 #[tokio::test]
@@ -311,3 +394,49 @@ async fn a_deadline_ends_in_the_declared_failure_and_not_in_a_queue() {
         }
     }
 }
+
+#[tokio::test]
+async fn nothing_is_charged_for_a_caller_whose_deadline_has_passed() {
+    let core = core(TEN_BY_USER);
+    let late = core.check(&request(&[("user", "u")], 1), Some(Duration::ZERO)).await.expect("an answer");
+    assert_eq!((late.degraded, remaining(&late)), (true, vec![None]));
+    assert_eq!(remaining(&peek(&core, &[("user", "u")]).await), [Some(10)]);
+    let in_time = core.check(&request(&[("user", "u")], 1), Some(Duration::MAX)).await.expect("an answer");
+    assert_eq!((in_time.degraded, remaining(&in_time)), (false, vec![Some(9)]));
+}
+
+#[tokio::test]
+async fn a_request_leaves_a_trace_without_its_attributes_values() {
+    let lines = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let writer = Arc::clone(&lines);
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || Lines(Arc::clone(&writer)))
+        .finish();
+    let core = core(TEN_BY_USER);
+    let guard = tracing::subscriber::set_default(subscriber);
+    check(&core, &[("user", "secret")]).await;
+    drop(guard);
+    let text = String::from_utf8(lines.lock().clone()).expect("text");
+    for part in ["TRACE", "decided", "domain=\"d\"", "verdict=Allowed", "matched=1"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("secret"), "{text}");
+}
+
+/// Keeps what is logged.
+struct Lines(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+mod room;

@@ -10,8 +10,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-/// The name under which numbers that came with a request are counted.
-pub(crate) const OVERRIDE_RULE: &str = "override";
+/// The label under which numbers that came with a request are counted. No rule can be named so: names begin with a letter.
+pub(super) const OVERRIDE_LABEL: &str = "(override)";
 
 /// The families that have a series a rule.
 #[derive(Debug)]
@@ -159,6 +159,10 @@ impl RuleMeters {
         if let Ok(index) = self.rules.binary_search_by_key(&address, |(address, _)| *address) {
             return Some(&self.rules[index].1);
         }
+        // A rule of another set, or one shown as it was when a remembered reply was made: counted then.
+        if !rule.name.is_empty() {
+            return None;
+        }
         let index = self.overrides.binary_search_by(|(domain, _)| domain.cmp(&rule.domain)).ok()?;
         Some(&self.overrides[index].1)
     }
@@ -193,7 +197,7 @@ impl Labels {
 
     fn of_overrides(domain: &Arc<str>) -> Self {
         let mode = ModeLabel::allow;
-        Self { domain: Arc::clone(domain), rule: Arc::from(OVERRIDE_RULE), shadow: false, mode }
+        Self { domain: Arc::clone(domain), rule: Arc::from(OVERRIDE_LABEL), shadow: false, mode }
     }
 
     /// Admitted, refused, unidentified, declared.

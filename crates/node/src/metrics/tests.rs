@@ -34,7 +34,7 @@ fn every_rule_has_its_series_from_the_start() {
             r#"leasehold_degraded_total{domain="d",rule="a",mode="deny"} 0"#,
         ]
     );
-    assert_eq!(series(&metrics, OVERRIDE_RULE).len(), 5);
+    assert_eq!(series(&metrics, meters::OVERRIDE_LABEL).len(), 5);
 }
 
 #[test]

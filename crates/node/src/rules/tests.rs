@@ -181,6 +181,43 @@ fn a_new_domain_gets_a_file_of_its_own_in_a_folder_and_none_beside_a_file() {
 }
 
 #[test]
+fn a_put_beside_a_file_that_cant_be_read_takes_no_other_domains_limits_away() {
+    let unreadable: [&dyn Fn(&Path); 3] = [
+        &|path| fs::write(path, b"domain: \xff\xfe").expect("written"),
+        &|path| fs::write(path, "#".repeat(2 << 20)).expect("written"),
+        &|path| {
+            fs::remove_file(path).expect("removed");
+            symlink("nowhere", path).expect("linked");
+        },
+    ];
+    for spoil in unreadable {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for domain in ["a", "b", "c"] {
+            fs::write(folder.path().join(domain).with_extension("yaml"), rules(domain, 1)).expect("written");
+        }
+        let in_force = load(Source::at(Some(folder.path())));
+        spoil(&folder.path().join("c.yaml"));
+        let Err(AdminError::Failed(why)) = in_force.put(&rules("a", 2), None) else { panic!("accepted") };
+        assert!(why.contains("c.yaml"), "{why}");
+        assert_eq!((version(&in_force), in_force.active().book.domains.len()), (1, 3));
+        assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).expect("there"), rules("a", 1));
+
+        fs::remove_file(folder.path().join("c.yaml")).expect("removed");
+        fs::write(folder.path().join("c.yaml"), rules("c", 3)).expect("written");
+        assert_eq!(in_force.put(&rules("a", 2), None), Ok(RulesVersion(3)));
+        assert_eq!(["a", "b", "c"].map(|domain| n(&in_force, domain)), [2, 1, 3]);
+    }
+}
+
+#[test]
+fn a_put_mends_a_file_that_cant_be_read() {
+    let (_folder, path, in_force) = one_file(&rules("d", 1));
+    fs::write(&path, b"domain: \xff\xfe").expect("written");
+    assert_eq!(in_force.put(&rules("d", 2), None), Ok(RulesVersion(2)));
+    assert_eq!((n(&in_force, "d"), in_force.status().errors), (2, vec![]));
+}
+
+#[test]
 fn a_put_mends_a_file_that_is_bad_on_disk() {
     let (_folder, path, in_force) = one_file(&rules("d", 1));
     fs::write(&path, bad()).expect("written");
