@@ -49,8 +49,64 @@ pub struct WindowState {
 /// Every admitted cost of the last period, oldest first; costs at one stamp are one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogState {
+    entries: VecDeque<(Stamp, u64)>,
+    /// Units of all entries together, so that a look needn't add them up.
+    sum: u128,
+}
+
+impl LogState {
     /// (stamp, units), stamps strictly ascending.
-    pub entries: VecDeque<(Stamp, u64)>,
+    #[must_use]
+    pub fn entries(&self) -> &VecDeque<(Stamp, u64)> {
+        &self.entries
+    }
+
+    pub(crate) const fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Adds units at a stamp that isn't before the youngest entry's.
+    pub(crate) fn add(&mut self, at: Stamp, units: u64) {
+        match self.entries.back_mut() {
+            Some((youngest, held)) if *youngest == at => {
+                let before = *held;
+                *held = held.saturating_add(units);
+                self.sum += u128::from(*held - before);
+            }
+            Some(_) | None if units > 0 => {
+                self.entries.push_back((at, units));
+                self.sum += u128::from(units);
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// Takes up to `units` out of an entry, and the entry away when none are left. Returns how many it took.
+    pub(crate) fn take(&mut self, index: usize, units: u64) -> u64 {
+        let Some((_, held)) = self.entries.get_mut(index) else { return 0 };
+        let taken = units.min(*held);
+        *held -= taken;
+        self.sum -= u128::from(taken);
+        if *held == 0 {
+            self.entries.remove(index);
+        }
+        taken
+    }
+
+    pub(crate) fn drop_oldest(&mut self) {
+        if let Some((_, units)) = self.entries.pop_front() {
+            self.sum -= u128::from(units);
+        }
+    }
+}
+
+impl FromIterator<(Stamp, u64)> for LogState {
+    /// The entries as they come; stamps must ascend strictly.
+    fn from_iter<I: IntoIterator<Item = (Stamp, u64)>>(entries: I) -> Self {
+        let entries: VecDeque<_> = entries.into_iter().collect();
+        let sum = entries.iter().map(|&(_, units)| u128::from(units)).sum();
+        Self { entries, sum }
+    }
 }
 
 /// Two neighbouring windows.

@@ -3,7 +3,9 @@
 //! Invariant: stamps are taken under the lock that orders the commands, so that a later command never has an earlier one.
 
 use std::future::Future;
+use std::sync::Arc;
 
+use leasehold_model::Stamp;
 use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard};
 use parking_lot::Mutex;
 
@@ -49,7 +51,7 @@ pub(crate) struct Holdings {
 /// The authority of a node that runs alone. Its counters end with the process.
 #[derive(Debug)]
 pub(crate) struct LocalAuthority {
-    owner: Mutex<Owner>,
+    owner: Arc<Mutex<Owner>>,
 }
 
 #[derive(Debug)]
@@ -60,7 +62,13 @@ struct Owner {
 
 impl LocalAuthority {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        Self { owner: Mutex::new(Owner { shard: Shard::new(bounds), line: clock::start_line() }) }
+        let owner = Owner { shard: Shard::new(bounds), line: clock::start_line() };
+        Self { owner: Arc::new(Mutex::new(owner)) }
+    }
+
+    /// What tells the time that commands are stamped with.
+    pub(crate) fn line(&self) -> Line {
+        Line(Arc::clone(&self.owner))
     }
 
     /// Moves the shard's time on although nothing is asked, so that what equals a fresh counter is dropped.
@@ -72,6 +80,16 @@ impl LocalAuthority {
         let mut owner = self.owner.lock();
         let at = clock::stamp(&mut owner.line);
         owner.shard.apply(batch, at)
+    }
+}
+
+/// Reads the time line of an authority's counters: what is stamped after a reading isn't earlier than it.
+#[derive(Clone, Debug)]
+pub(crate) struct Line(Arc<Mutex<Owner>>);
+
+impl Line {
+    pub(crate) fn now(&self) -> Stamp {
+        clock::stamp(&mut self.0.lock().line)
     }
 }
 

@@ -77,13 +77,15 @@ pub(crate) fn core(config: &Config) -> Result<Core<LocalAuthority>, StartError> 
     let secret = secret(config.key_secret_file.as_deref())?;
     let metrics = Arc::new(Metrics::new());
     let source = Source::at(config.rules.as_deref());
+    let bounds = shard_bounds(&config.counters);
+    let authority = LocalAuthority::new(bounds);
     let rules = RulesInForce::load(source, secret, Arc::clone(&metrics)).map_err(|error| match error {
         LoadError::Read(error) => StartError::ReadRules { path: error.path, source: error.source },
         LoadError::Mistakes(mistakes) => StartError::Rules(mistakes),
     })?;
-    let bounds = shard_bounds(&config.counters);
     let demands_max = usize::try_from(bounds.items_max).unwrap_or(usize::MAX);
-    Ok(Core::new(Arc::new(rules), LocalAuthority::new(bounds), metrics, demands_max))
+    let rules = rules.since_by(authority.line());
+    Ok(Core::new(Arc::new(rules), authority, metrics, demands_max))
 }
 
 fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {

@@ -168,7 +168,8 @@ pub struct CountersConfig {
     /// Counters in all.
     #[serde(deserialize_with = "fields::positive_u32")]
     pub keys_max: u32,
-    /// Remembered request ids of one domain.
+    /// Remembered request ids of one domain. One of a request under more than four limits counts once for each four, so
+    /// that this bounds bytes: some 600 for each.
     #[serde(deserialize_with = "fields::positive_u32")]
     pub request_ids_per_domain_max: u32,
     /// How long a request id is remembered: retries come within it.

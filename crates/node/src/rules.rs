@@ -16,9 +16,10 @@ use arc_swap::ArcSwap;
 use leasehold_front::{AdminError, DomainStatus, RulesStatus};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{Domain, RuleBook, RuleError, parse};
-use leasehold_model::RulesVersion;
+use leasehold_model::{RulesVersion, Stamp};
 use parking_lot::Mutex;
 
+use crate::authority::Line;
 use crate::metrics::{Metrics, RuleMeters};
 pub(crate) use source::{ReadError, RuleFile, Source};
 pub(crate) use watcher::{Watch, reload};
@@ -32,6 +33,8 @@ pub(crate) struct RulesInForce {
     source: Source,
     secret: KeySecret,
     metrics: Arc<Metrics>,
+    /// Tells since when a rule set is in force. `None`: each always was.
+    line: Option<Line>,
     active: ArcSwap<Active>,
     /// The files that were last looked at, in force or refused. `None`: they could not be read. Held by whoever changes
     /// rules.
@@ -86,10 +89,16 @@ impl RulesInForce {
             source,
             secret,
             metrics,
+            line: None,
             active: ArcSwap::from_pointee(active),
             change: Mutex::new(Some(files)),
             history: Mutex::default(),
         })
+    }
+
+    /// These, with later sets in force since what `line` says when they are swapped in.
+    pub(crate) fn since_by(self, line: Line) -> Self {
+        Self { line: Some(line), ..self }
     }
 
     /// The rule set in force.
@@ -193,7 +202,8 @@ impl RulesInForce {
         }
     }
 
-    fn accept(&self, next: Active) -> RulesVersion {
+    fn accept(&self, mut next: Active) -> RulesVersion {
+        Arc::make_mut(&mut next.book).since = self.line.as_ref().map_or(Stamp::ZERO, Line::now);
         let version = next.book.version;
         let old = self.active.swap(Arc::new(next));
         self.metrics.forget_rules_missing_from(&old.book, &self.active.load().book);

@@ -66,7 +66,7 @@ impl Bench {
         let limit =
             Limit::new(Algorithm::TokenBucket { burst: 100_000_000 }, 1_000_000, Nanos::from_secs(3_600));
         let limit = limit.expect("valid");
-        let spec = LimitSpec { tenant: TenantId(1), version: RulesVersion(1), limit };
+        let spec = LimitSpec { tenant: TenantId(1), version: RulesVersion(1), since: Stamp::ZERO, limit };
         Self { shard: Shard::new(Bounds::default()), limits: vec![spec] }
     }
 

@@ -5,7 +5,7 @@ use leasehold_model::{Key, RequestId, Stamp, TenantId};
 use crate::evaluate::{Evaluation, Numbers, Touched};
 use crate::hash::{fingerprint_acquire, fingerprint_refund};
 use crate::intern::Under;
-use crate::replies::Remembered;
+use crate::replies::{Remembered, weight};
 use crate::{Acquire, Command, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset, Shard};
 
 /// Expired replies dropped with each command, which adds one at most: a backlog shrinks, and no command pays for all of it.
@@ -48,7 +48,7 @@ impl Shard {
         {
             let spec = usize::try_from(acquire.demands[0].limit).ok().and_then(|i| limits.get(i));
             let Some(spec) = spec else { return refused(Refusal::Malformed) };
-            if self.replies_full(spec.tenant) {
+            if self.replies_full(spec.tenant, acquire.demands.len()) {
                 return refused(Refusal::RepliesFull(spec.tenant));
             }
             remember = Some((id, fingerprint, spec.tenant));
@@ -109,7 +109,7 @@ impl Shard {
         let Some(tenant) = refund.items.iter().find_map(|item| self.tenant_of(item.key, at)) else {
             return Reply::Refunded(vec![0; refund.items.len()]);
         };
-        if self.replies_full(tenant) {
+        if self.replies_full(tenant, refund.items.len()) {
             return Reply::Refused(Refusal::RepliesFull(tenant));
         }
         let reply = Reply::Refunded(refund.items.iter().map(|item| self.give_back(item, at)).collect());
@@ -164,8 +164,10 @@ impl Shard {
         }
     }
 
-    fn replies_full(&self, tenant: TenantId) -> bool {
-        self.replies.of(tenant) >= self.bounds.replies_per_tenant_max
+    /// Whether a reply of that many decisions has no room.
+    fn replies_full(&self, tenant: TenantId, decisions: usize) -> bool {
+        let held = self.replies.of(tenant).saturating_add(weight(decisions));
+        held > self.bounds.replies_per_tenant_max
     }
 
     fn too_many(&self, items: usize) -> bool {

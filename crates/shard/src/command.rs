@@ -19,8 +19,20 @@ pub struct LimitSpec {
     pub tenant: TenantId,
     /// The rule set these numbers come from. A counter never goes back to the numbers of an older one.
     pub version: RulesVersion,
+    /// When that rule set came into force, on the shard's time line; [`Stamp::ZERO`]: it always was.
+    ///
+    /// A counter of an older rule set is carried over as of then, so that answers don't depend on when it is asked first.
+    /// Not earlier than its own last change, though, nor later than now.
+    pub since: Stamp,
     /// The numbers.
     pub limit: Limit,
+}
+
+impl LimitSpec {
+    /// Whether both are one rule set's numbers for one tenant, whoever says since when.
+    pub(crate) fn same_numbers(&self, other: &Self) -> bool {
+        self.version == other.version && self.tenant == other.tenant && self.limit == other.limit
+    }
 }
 
 /// One command.
@@ -113,7 +125,7 @@ pub enum Refusal {
     /// The tenant holds as many counters as it may, and this needs a new one.
     #[error("the domain holds as many counters as it may; they are dropped as they refill")]
     KeysFull(TenantId),
-    /// The tenant has as many remembered replies as it may, and this id is new.
+    /// The tenant has as many remembered replies as it may, or too many for one as long as this, and this id is new.
     #[error("the domain has as many request ids to remember as it may; retry later or without an id")]
     RepliesFull(TenantId),
     /// The id was used by a different command.
@@ -124,14 +136,19 @@ pub enum Refusal {
     Malformed,
 }
 
+/// Decisions (items of a refund) up to which a remembered reply counts as one. Most requests stand under fewer limits.
+pub const DECISIONS_PER_REPLY: usize = 4;
+
 /// What a shard may hold. At a bound the newcomer is refused; nothing held is dropped to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Counters of one tenant.
+    /// Counters of one tenant. Each takes some 40 bytes; a sliding log 16 bytes more an entry, and it has at most one for
+    /// each unit of its limit.
     pub keys_per_tenant_max: u32,
     /// Counters of all tenants.
     pub keys_max: u32,
-    /// Remembered replies of one tenant.
+    /// Remembered replies of one tenant. Every [`DECISIONS_PER_REPLY`] decisions of a reply, or part of that, count as
+    /// one, so that this bounds bytes: some 600 for each.
     pub replies_per_tenant_max: u32,
     /// How long a reply is remembered: retries come within it.
     pub retry_window: leasehold_model::Nanos,

@@ -1,7 +1,8 @@
 //! What an acquire would do, worked out beside the stored counters: `apply` commits it, `preview` only shows it.
 //!
 //! Invariant: evaluation changes nothing, and committing it needs no further decision. A stored counter that equals a
-//! fresh one counts as absent, so whether the sweep has been there yet changes no answer.
+//! fresh one counts as absent, so whether the sweep has been there yet changes no answer. Fresh is what its own numbers
+//! say, since the sweep knows no others.
 
 use leasehold_limit::{Ask, Decision, State};
 use leasehold_model::{Key, Nanos, Stamp, TenantId};
@@ -119,7 +120,7 @@ impl<'a> Evaluator<'a> {
             return fresh(true);
         }
         let stored = Touched { carried: *carried, ..fresh(true) };
-        if under == spec || spec.version < under.version {
+        if under.same_numbers(spec) || spec.version < under.version {
             let state = match counter.state {
                 Held::Narrow(state) => Some(state),
                 Held::Wide(_) => None,
@@ -130,7 +131,7 @@ impl<'a> Evaluator<'a> {
         if under.limit == spec.limit {
             return Touched { state: Some(state), ..stored };
         }
-        spec.limit.carry_over(&under.limit, &mut state, self.at);
+        spec.limit.carry_over(&under.limit, &mut state, takes_hold(under, spec, self.at));
         Touched { state: Some(state), carried: carried_at(self.at), ..stored }
     }
 
@@ -138,7 +139,7 @@ impl<'a> Evaluator<'a> {
     fn again(&mut self, i: usize, asked: usize, spec: &LimitSpec) {
         self.charge(i);
         let under = self.spec(self.touched[i].numbers);
-        if under == spec || spec.version < under.version {
+        if under.same_numbers(spec) || spec.version < under.version {
             return;
         }
         let (old, at) = (under.limit.clone(), self.at);
@@ -251,6 +252,13 @@ impl<'a> Evaluator<'a> {
             Numbers::Asked(asked) => &self.limits[asked],
         }
     }
+}
+
+/// When the numbers of `spec` replace those of `under`, seen from `at`. A newer rule set's did when it came into force, so
+/// that a denial, which stores nothing, changes nothing either. Of two limits of one rule set neither replaced the other
+/// before.
+fn takes_hold(under: &LimitSpec, spec: &LimitSpec, at: Stamp) -> Stamp {
+    if spec.version > under.version { spec.since.min(at) } else { at }
 }
 
 /// Up to the next whole second, so that counters carried over by one change of rules share a few interned limits.

@@ -55,8 +55,8 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// What an acquire asks of which counters. Not its numbers: a retry after a change of rules is still the same request, as
-/// long as the same counters stand in it.
+/// What an acquire asks of which counters. Not its numbers, and not which demands are shadows: a retry after a change of
+/// rules is still the same request, and gets the answer it had, as long as the same counters stand in it.
 pub(crate) fn fingerprint_acquire(acquire: &Acquire) -> u64 {
     let mut feed = Feed::new();
     feed.u64(0);
@@ -88,6 +88,7 @@ pub(crate) fn state_hash(shard: &Shard) -> u128 {
     feed.u64(shard.last().0);
     feed.key(shard.cursor);
     let ranks = shard.limits.ranks();
+    feed.len(shard.limits.len());
     for under in shard.limits.sorted() {
         feed.u64(under.carried.0);
         feed_spec(&mut feed, &under.spec);
@@ -98,6 +99,7 @@ pub(crate) fn state_hash(shard: &Shard) -> u128 {
         feed.u64(u64::from(ranks.of(counter.limit)));
         feed_state(&mut feed, counter.state.get());
     }
+    feed.len(shard.replies.iter().count());
     for remembered in shard.replies.iter() {
         feed.id(remembered.id);
         feed.u64(remembered.at.0);
@@ -111,6 +113,7 @@ pub(crate) fn state_hash(shard: &Shard) -> u128 {
 fn feed_spec(feed: &mut Feed, spec: &LimitSpec) {
     feed.u64(spec.tenant.0);
     feed.u64(spec.version.0);
+    feed.u64(spec.since.0);
     feed.u64(spec.limit.n());
     feed.u64(spec.limit.period().0);
     match spec.limit.algorithm() {
@@ -119,8 +122,9 @@ fn feed_spec(feed: &mut Feed, spec: &LimitSpec) {
         Algorithm::Shaper { queue } => [2, *queue].map(|n| feed.u64(n)),
         Algorithm::FixedWindow(Window::Epoch) => [3, 0].map(|n| feed.u64(n)),
         Algorithm::FixedWindow(Window::Calendar { unit, zone }) => {
+            let fed = [4, unit_number(*unit)].map(|n| feed.u64(n));
             feed.bytes(zone.name().as_bytes());
-            [4, unit_number(*unit)].map(|n| feed.u64(n))
+            fed
         }
         Algorithm::SlidingLog => [5, 0].map(|n| feed.u64(n)),
         Algorithm::SlidingCounter => [6, 0].map(|n| feed.u64(n)),
@@ -153,8 +157,8 @@ fn feed_state(feed: &mut Feed, state: &State) {
         State::Window(window) => [2, window.start.0, window.count].into_iter().for_each(|n| feed.u64(n)),
         State::Log(log) => {
             feed.u64(3);
-            feed.len(log.entries.len());
-            log.entries.iter().flat_map(|&(Stamp(at), units)| [at, units]).for_each(|n| feed.u64(n));
+            feed.len(log.entries().len());
+            log.entries().iter().flat_map(|&(Stamp(at), units)| [at, units]).for_each(|n| feed.u64(n));
         }
         State::Counter(counter) => {
             [4, counter.window, counter.previous, counter.current].into_iter().for_each(|n| feed.u64(n));

@@ -79,6 +79,11 @@ impl Interned {
         }
     }
 
+    /// How many limits are live.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
     /// Every live limit, ascending.
     pub(crate) fn sorted(&self) -> impl Iterator<Item = &Under> {
         self.ids.keys().map(|under| &**under)
@@ -132,7 +137,8 @@ mod tests {
 
     fn under(tenant: u64, n: u64) -> Under {
         let limit = Limit::new(Algorithm::SlidingLog, n, Nanos(1)).expect("valid");
-        let spec = LimitSpec { tenant: TenantId(tenant), version: RulesVersion(1), limit };
+        let spec =
+            LimitSpec { tenant: TenantId(tenant), version: RulesVersion(1), since: Stamp::ZERO, limit };
         Under { spec, carried: Stamp::ZERO }
     }
 

@@ -16,7 +16,8 @@ mod sweep;
 mod table;
 
 pub use command::{
-    Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
+    Acquire, Acquired, Batch, Bounds, Command, DECISIONS_PER_REPLY, Demand, LimitSpec, Refund, RefundItem,
+    Refusal, Reply, Reset,
 };
 pub use hash::checksum;
 pub use intern::Under;
@@ -62,7 +63,8 @@ impl Shard {
     ///
     /// How commands are cut into batches changes nothing, as long as each has the same stamp. An empty batch is a tick: it
     /// moves time and drops what has become fresh. A counter keeps the newest numbers it was charged under: an ask
-    /// with an older rule set's is decided by those, one with newer or other numbers carries it over when it is admitted.
+    /// with an older rule set's is decided by those, one with newer numbers as if it had been carried over when they
+    /// [came into force](LimitSpec::since), and it is stored so when it is charged.
     pub fn apply(&mut self, batch: &Batch, at: Stamp) -> Vec<Reply> {
         let at = self.time.advance(at);
         if batch.commands.is_empty() {

@@ -49,7 +49,7 @@ pub(crate) fn pack(state: &State) -> Option<Packed> {
             let current = u32::try_from(counter.current).ok()?;
             packed(Shape::Counter, counter.window, (u64::from(previous) << 32) | u64::from(current))
         }
-        State::Log(log) => match (log.entries.len(), log.entries.front()) {
+        State::Log(log) => match (log.entries().len(), log.entries().front()) {
             (0, _) => packed(Shape::LogEmpty, 0, 0),
             (1, Some(&(at, units))) => packed(Shape::LogSingle, at.0, units),
             _ => None,
@@ -70,7 +70,7 @@ pub(crate) fn unpack(packed: Packed) -> State {
             current: second & u64::from(u32::MAX),
         }),
         Shape::LogEmpty => State::Log(LogState::default()),
-        Shape::LogSingle => State::Log(LogState { entries: [(Stamp(first), second)].into() }),
+        Shape::LogSingle => State::Log([(Stamp(first), second)].into_iter().collect()),
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn every_narrow_state_survives_packing() {
         let log = |entries: &[(u64, u64)]| {
-            State::Log(LogState { entries: entries.iter().map(|&(at, units)| (Stamp(at), units)).collect() })
+            State::Log(entries.iter().map(|&(at, units)| (Stamp(at), units)).collect())
         };
         for state in [
             State::Bucket(BucketState { used: (1 << 88) - 1, at: Stamp(u64::MAX) }),
@@ -113,13 +113,13 @@ mod tests {
 
     #[test]
     fn a_state_too_wide_does_not_pack() {
-        let entries = [(Stamp(1), 1), (Stamp(2), 1)].into();
+        let log: LogState = [(Stamp(1), 1), (Stamp(2), 1)].into_iter().collect();
         for state in [
             State::Bucket(BucketState { used: 1 << 88, at: Stamp(0) }),
             State::Queue(QueueState { ahead: 1 << 88, at: Stamp(0) }),
             State::Counter(CounterState { window: 0, previous: 1 << 32, current: 0 }),
             State::Counter(CounterState { window: 0, previous: 0, current: 1 << 32 }),
-            State::Log(LogState { entries }),
+            State::Log(log),
         ] {
             assert_eq!(pack(&state), None);
         }

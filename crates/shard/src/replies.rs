@@ -1,12 +1,13 @@
 //! Replies to commands that carried an id, so that a retry is charged once and answered the same.
 //!
 //! Invariant: a reply is remembered for the retry window of shard time and never dropped sooner; beyond a tenant's bound
-//! new ids are refused instead. Oldest first: stamps of one shard never run backwards, so order of insertion is order of expiry.
+//! new ids are refused instead. What counts to the bound is a reply's weight, so that it bounds bytes. Oldest first: stamps of one shard never run backwards, so order of insertion is order of expiry.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use leasehold_model::{Nanos, RequestId, Stamp, TenantId};
 
+use crate::command::DECISIONS_PER_REPLY;
 use crate::{Refusal, Reply};
 
 /// A remembered reply.
@@ -24,6 +25,21 @@ pub struct Remembered {
     pub reply: Reply,
 }
 
+impl Remembered {
+    fn weight(&self) -> u32 {
+        weight(match &self.reply {
+            Reply::Acquired(acquired) => acquired.decisions.len(),
+            Reply::Refunded(units) => units.len(),
+            Reply::Reset(_) | Reply::Refused(_) => 1,
+        })
+    }
+}
+
+/// As how many replies one of that many decisions counts.
+pub(crate) fn weight(decisions: usize) -> u32 {
+    u32::try_from(decisions.div_ceil(DECISIONS_PER_REPLY).max(1)).unwrap_or(u32::MAX)
+}
+
 /// Replies by id, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
@@ -36,7 +52,7 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
-    /// How many replies are held on the tenant's account.
+    /// What the replies held on the tenant's account weigh.
     pub(crate) fn of(&self, tenant: TenantId) -> u32 {
         self.tenants.get(&tenant).copied().unwrap_or(0)
     }
@@ -64,7 +80,7 @@ impl Replies {
         let seq = self.front.wrapping_add(u64::try_from(self.queue.len()).expect("it fits in memory"));
         self.ids.insert(remembered.id, seq);
         let held = self.tenants.entry(remembered.tenant).or_default();
-        *held = held.saturating_add(1);
+        *held = held.saturating_add(remembered.weight());
         self.queue.push_back(Some(remembered));
     }
 
@@ -99,7 +115,7 @@ impl Replies {
         let at = self.index(seq);
         let Some(remembered) = self.queue.get_mut(at).and_then(Option::take) else { return };
         if let Some(held) = self.tenants.get_mut(&remembered.tenant) {
-            *held = held.saturating_sub(1);
+            *held = held.saturating_sub(remembered.weight());
             if *held == 0 {
                 self.tenants.remove(&remembered.tenant);
             }

@@ -161,7 +161,7 @@ fn check_state(state: &State, algorithm: &Algorithm, index: usize) -> Result<(),
         return Err(RestoreError::CounterState { index });
     }
     match state {
-        State::Log(log) if !log.entries.iter().is_sorted_by(|(before, _), (after, _)| before < after) => {
+        State::Log(log) if !log.entries().iter().is_sorted_by(|(before, _), (after, _)| before < after) => {
             Err(RestoreError::LogOrder { index })
         }
         State::Log(_) | State::Bucket(_) | State::Queue(_) | State::Window(_) | State::Counter(_) => Ok(()),

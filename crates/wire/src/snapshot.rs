@@ -150,6 +150,7 @@ fn under_to_proto(under: &Under) -> storage::Under {
         version: under.spec.version.0,
         limit: Some(v1::Limit::from(&under.spec.limit)),
         carried: under.carried.0,
+        since: under.spec.since.0,
     }
 }
 
@@ -157,7 +158,8 @@ fn under_from_proto(index: usize, proto: &storage::Under) -> Result<Under, Snaps
     let absent = SnapshotError::Absent { list: "limits", index, field: "limit" };
     let limit = proto.limit.as_ref().ok_or(absent)?;
     let limit = Limit::try_from(limit).map_err(|error| SnapshotError::Limit { index, error })?;
-    let spec = LimitSpec { tenant: TenantId(proto.tenant), version: RulesVersion(proto.version), limit };
+    let (tenant, version) = (TenantId(proto.tenant), RulesVersion(proto.version));
+    let spec = LimitSpec { tenant, version, since: Stamp(proto.since), limit };
     Ok(Under { spec, carried: Stamp(proto.carried) })
 }
 

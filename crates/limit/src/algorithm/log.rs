@@ -1,7 +1,8 @@
 //! Sliding log: every admitted cost of the last period, so the limit holds in every span of one period, exactly.
 //!
 //! Invariant: stamps ascend, no entry is empty, and entries never outnumber the units admitted in a period. An entry
-//! exactly one period old has left. A look costs time in proportion to the entries: it is for low limits.
+//! exactly one period old has left. A look passes over the entries that have left since the last charge, which drops
+//! them, and, when it has to tell a wait, over those that must leave first.
 
 use leasehold_model::{Nanos, Stamp};
 
@@ -22,12 +23,18 @@ impl Log {
 
     /// Entries that still count at `at`, oldest first.
     fn live(self, state: &LogState, at: Stamp) -> impl Iterator<Item = (Stamp, u64)> {
-        state.entries.iter().copied().skip_while(move |&(entry, _)| self.expired(entry, at))
+        state.entries().iter().copied().skip_while(move |&(entry, _)| self.expired(entry, at))
     }
 
     /// Units that still count. Wider than a count, because a changed period may bring more than n together.
     fn used(self, state: &LogState, at: Stamp) -> u128 {
-        self.live(state, at).map(|(_, units)| u128::from(units)).sum()
+        match state.entries().back() {
+            Some(&(youngest, _)) if !self.expired(youngest, at) => {
+                let left = state.entries().iter().take_while(|&&(entry, _)| self.expired(entry, at));
+                state.sum() - left.map(|&(_, units)| u128::from(units)).sum::<u128>()
+            }
+            Some(_) | None => 0,
+        }
     }
 
     fn fits(self, used: u128, cost: u64) -> bool {
@@ -55,7 +62,7 @@ impl Log {
 
     /// The stamp that holds: never before the youngest entry.
     fn now(state: &LogState, at: Stamp) -> Stamp {
-        state.entries.back().map_or(at, |&(youngest, _)| youngest.max(at))
+        state.entries().back().map_or(at, |&(youngest, _)| youngest.max(at))
     }
 }
 
@@ -78,7 +85,7 @@ impl Counting for Log {
             (0, _) => self.until_fits(state, at, used_after, 1),
             (_, _) => Nanos::ZERO,
         };
-        let reset_after = match state.entries.back() {
+        let reset_after = match state.entries().back() {
             _ if grant.units > 0 => self.period,
             Some(&(youngest, _)) if used > 0 => self.left_of(youngest, at),
             Some(_) | None => Nanos::ZERO,
@@ -96,32 +103,19 @@ impl Counting for Log {
 
     fn charge(&self, state: &mut LogState, at: Stamp, cost: u64) {
         let at = Self::now(state, at);
-        while state.entries.front().is_some_and(|&(oldest, _)| self.expired(oldest, at)) {
-            state.entries.pop_front();
+        while state.entries().front().is_some_and(|&(oldest, _)| self.expired(oldest, at)) {
+            state.drop_oldest();
         }
-        match state.entries.back_mut() {
-            Some((youngest, units)) if *youngest == at => *units = units.saturating_add(cost),
-            Some(_) | None if cost > 0 => state.entries.push_back((at, cost)),
-            Some(_) | None => {}
-        }
+        state.add(at, cost);
     }
 
     /// Takes the units out of the entry that holds them, while it still counts.
     fn refund(&self, state: &mut LogState, at: Stamp, cost: u64, charged_at: Stamp) -> u64 {
         let at = Self::now(state, at);
-        let Ok(index) = state.entries.binary_search_by_key(&charged_at, |&(entry, _)| entry) else {
-            return 0;
-        };
-        if self.expired(charged_at, at) {
-            return 0;
+        match state.entries().binary_search_by_key(&charged_at, |&(entry, _)| entry) {
+            Ok(index) if !self.expired(charged_at, at) => state.take(index, cost),
+            Ok(_) | Err(_) => 0,
         }
-        let units = &mut state.entries[index].1;
-        let credit = cost.min(*units);
-        *units -= credit;
-        if *units == 0 {
-            state.entries.remove(index);
-        }
-        credit
     }
 
     fn in_use(&self, state: &LogState, at: Stamp) -> (u64, Stamp) {
@@ -130,10 +124,10 @@ impl Counting for Log {
     }
 
     fn holding(&self, units: u64, at: Stamp) -> LogState {
-        LogState { entries: (units > 0).then_some((at, units)).into_iter().collect() }
+        (units > 0).then_some((at, units)).into_iter().collect()
     }
 
     fn fresh_at(&self, state: &LogState) -> Stamp {
-        state.entries.back().map_or(Stamp::ZERO, |&(youngest, _)| youngest.after(self.period))
+        state.entries().back().map_or(Stamp::ZERO, |&(youngest, _)| youngest.after(self.period))
     }
 }

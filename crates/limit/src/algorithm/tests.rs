@@ -112,10 +112,10 @@ fn a_log_keeps_one_entry_a_stamp_and_forgets_what_left() {
     take(&limit, &mut state, 5, 1);
     take(&limit, &mut state, 5, 2);
     let State::Log(log) = &state else { panic!("a log's state") };
-    assert_eq!(log.entries, [(at(5), 3)]);
+    assert_eq!(*log.entries(), [(at(5), 3)]);
     take(&limit, &mut state, 6, 10);
     let State::Log(log) = &state else { panic!("a log's state") };
-    assert_eq!(log.entries, [(at(6), 10)], "an entry exactly one period old has left");
+    assert_eq!(*log.entries(), [(at(6), 10)], "an entry exactly one period old has left");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use leasehold_model::{Key, RulesVersion};
+use leasehold_model::{Key, RulesVersion, Stamp};
 
 use super::file::domain_place;
 use super::{Absent, Domain, Rule, RuleError};
@@ -18,6 +18,8 @@ use crate::check::Attribute;
 pub struct RuleBook {
     /// Counted up by one at each change.
     pub version: RulesVersion,
+    /// When they came into force, on the counters' time line; [`Stamp::ZERO`]: they always were.
+    pub since: Stamp,
     /// By name.
     pub domains: BTreeMap<Arc<str>, Domain>,
 }
@@ -40,7 +42,7 @@ impl RuleBook {
     /// A domain that two files define.
     pub fn new(version: RulesVersion, domains: Vec<(String, Domain)>) -> Result<Self, Vec<RuleError>> {
         let mut files: BTreeMap<Arc<str>, String> = BTreeMap::new();
-        let mut book = Self { version, domains: BTreeMap::new() };
+        let mut book = Self { version, since: Stamp::ZERO, domains: BTreeMap::new() };
         let mut errors = Vec::new();
         for (file, domain) in domains {
             if let Some(first) = files.get(&domain.name) {

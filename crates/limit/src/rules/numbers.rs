@@ -9,8 +9,9 @@ use super::rate::{self, Period, Rate};
 use super::yaml::Node;
 use crate::{Algorithm, Limit, LimitError, Window, Zone};
 
-/// Largest n of a sliding log. It remembers every unit it admitted within the period: 16 bytes each, a counter.
-pub(super) const SLIDING_LOG_MAX: u64 = 100_000;
+/// Largest n of a sliding log. A counter holds at most n entries of 16 bytes, so it stays within 160 kB, and one that is
+/// full is passed over in microseconds. Beyond: a mistake in the rule.
+pub(super) const SLIDING_LOG_MAX: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -149,7 +150,9 @@ impl Spec {
         if self.kind == Kind::SlidingLog && self.rate.n > SLIDING_LOG_MAX {
             let message =
                 format!("sliding_log remembers every unit: {} is more than {SLIDING_LOG_MAX}", self.rate.n);
-            report.add(at, &path, message, "use algorithm: sliding_counter, or token_bucket");
+            let fix =
+                "use algorithm: sliding_counter or token_bucket, whose counters don't grow with the limit";
+            report.add(at, &path, message, fix);
             return false;
         }
         true

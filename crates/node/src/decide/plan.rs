@@ -8,7 +8,7 @@ use leasehold_front::{CheckError, bounds};
 use leasehold_limit::check::{Answer, Descriptor, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
 use leasehold_limit::rules::{Lease, Matched, OnUnavailable, Rule, RuleBook, Scope};
 use leasehold_limit::{Ask, Decision, KeySecret, Limit, RuleKeys};
-use leasehold_model::{Nanos, RequestId, RulesVersion};
+use leasehold_model::{Nanos, RequestId, RulesVersion, Stamp};
 use leasehold_shard::{Acquire, Acquired, Batch, Command, Demand, LimitSpec};
 
 /// Stands for the rule in the keys of overridden descriptors. No rule file can spell it, so no rule's counters are theirs.
@@ -24,6 +24,7 @@ pub(super) struct Plan {
     /// Where each demand's outcome goes.
     slots: Vec<Slot>,
     version: RulesVersion,
+    since: Stamp,
 }
 
 /// The place of one demand in the answer.
@@ -52,6 +53,7 @@ impl Plan {
             demands: Vec::new(),
             slots: Vec::new(),
             version: book.version,
+            since: book.since,
         };
         for descriptor in &request.descriptors {
             let matched = match &descriptor.limit_override {
@@ -90,7 +92,12 @@ impl Plan {
         let same = |spec: &LimitSpec| spec.tenant == rule.tenant && spec.limit == **limit;
         let place = self.limits.iter().position(same).unwrap_or_else(|| {
             let limit = Limit::clone(limit);
-            self.limits.push(LimitSpec { tenant: rule.tenant, version: self.version, limit });
+            self.limits.push(LimitSpec {
+                tenant: rule.tenant,
+                version: self.version,
+                since: self.since,
+                limit,
+            });
             self.limits.len() - 1
         });
         u32::try_from(place).expect("a request has far fewer limits")

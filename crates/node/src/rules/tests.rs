@@ -5,10 +5,12 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use leasehold_model::Nanos;
+use leasehold_shard::Bounds;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
+use crate::authority::LocalAuthority;
 
 /// An event or a poll comes within this, on a busy machine too.
 const NOTICED_WITHIN: Nanos = Nanos::from_secs(15);
@@ -309,4 +311,17 @@ async fn puts_and_the_watcher_dont_race() {
     stop.cancel();
     watching.await.expect("the watcher ends");
     assert_eq!((in_force.reload(), version(&in_force)), (Reload::Unchanged, 29));
+}
+
+#[test]
+fn the_first_rules_always_were_in_force_and_later_ones_are_since_they_were_swapped_in() {
+    let (_folder, path, rules) = one_file(&rules("d", 1));
+    let line = LocalAuthority::new(Bounds::default()).line();
+    let rules = rules.since_by(line.clone());
+    assert_eq!(rules.active().book.since, Stamp::ZERO);
+    let before = line.now();
+    fs::write(&path, self::rules("d", 2)).expect("written");
+    assert_eq!(rules.reload(), Reload::Accepted(RulesVersion(2)));
+    let since = rules.active().book.since;
+    assert!(before <= since && since <= line.now(), "{since}");
 }

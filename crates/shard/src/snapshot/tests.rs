@@ -1,6 +1,6 @@
 //! Snapshots, taken and restored.
 
-use leasehold_limit::{Ask, BucketState, Limit, LogState, WindowState};
+use leasehold_limit::{Ask, BucketState, Limit, WindowState};
 use leasehold_model::{Nanos, RulesVersion, TenantId};
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::{Acquire, Batch, Command, Demand, LimitSpec, Reply};
 
 fn spec(algorithm: Algorithm) -> LimitSpec {
     let limit = Limit::new(algorithm, 10, Nanos::from_secs(60)).expect("valid");
-    LimitSpec { tenant: TenantId(1), version: RulesVersion(1), limit }
+    LimitSpec { tenant: TenantId(1), version: RulesVersion(1), since: Stamp::ZERO, limit }
 }
 
 /// Two counters of two algorithms and two replies.
@@ -72,7 +72,7 @@ fn a_counter_with_the_memory_of_another_algorithm_is_refused() {
 
 #[test]
 fn a_log_out_of_order_is_refused() {
-    let log = State::Log(LogState { entries: [(Stamp(2), 1), (Stamp(2), 1)].into() });
+    let log = State::Log([(Stamp(2), 1), (Stamp(2), 1)].into_iter().collect());
     check(|s| s.counters[1].state = log, RestoreError::LogOrder { index: 1 });
 }
 

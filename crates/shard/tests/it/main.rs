@@ -2,6 +2,7 @@
 
 mod acquire;
 mod bounds;
+mod golden;
 mod model;
 mod refund;
 mod replicas;
@@ -35,7 +36,7 @@ fn key(n: u64) -> Key {
 /// `n` a minute by `algorithm`, of tenant 1.
 fn spec(algorithm: Algorithm, n: u64) -> LimitSpec {
     let limit = Limit::new(algorithm, n, secs(60)).expect("valid");
-    LimitSpec { tenant: TenantId(1), version: RulesVersion(1), limit }
+    LimitSpec { tenant: TenantId(1), version: RulesVersion(1), since: Stamp::ZERO, limit }
 }
 
 /// A token bucket of `n` a minute, of tenant 1.

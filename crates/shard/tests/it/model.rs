@@ -80,7 +80,10 @@ impl Model {
         let held = self.counters.entry(key).or_insert(fresh);
         if held.spec.version <= spec.version && held.spec != *spec {
             if held.spec.limit != spec.limit {
-                spec.limit.carry_over(&held.spec.limit, &mut held.state, at);
+                // A second demand finds a counter that the first may have charged just now.
+                let newer = first && spec.version > held.spec.version;
+                let takes_hold = if newer { spec.since.min(at) } else { at };
+                spec.limit.carry_over(&held.spec.limit, &mut held.state, takes_hold);
                 held.carried = Some(at.0.div_ceil(1_000_000_000));
             }
             held.spec = spec.clone();

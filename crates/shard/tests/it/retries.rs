@@ -1,7 +1,7 @@
 //! A request under one id is charged once and answered the same.
 
 use leasehold_model::Nanos;
-use leasehold_shard::{Refusal, Reply};
+use leasehold_shard::{DECISIONS_PER_REPLY, Refusal, Reply};
 
 use super::*;
 
@@ -63,6 +63,7 @@ fn a_retry_after_new_rules_is_still_the_same_request() {
     let first = bench.one(secs(0), acquire_as(1, [take(1, 4)]));
     bench.limits = vec![LimitSpec { version: RulesVersion(2), ..bucket(20) }];
     assert_eq!(bench.one(secs(0), acquire_as(1, [take(1, 4)])), first);
+    assert_eq!(bench.one(secs(0), acquire_as(1, [shadow(take(1, 4))])), first);
 }
 
 #[test]
@@ -106,4 +107,22 @@ fn a_tenant_with_too_many_ids_is_refused_new_ones_and_nobody_else_is() {
     assert!(acquired(bench.one(secs(0), acquire_as(5, [under(1, take(2, 1))]))).admitted);
     assert_eq!(bench.left(secs(0), 1), 6);
     assert!(acquired(bench.one(secs(60), acquire_as(3, [take(1, 1)]))).admitted, "room again");
+}
+
+#[test]
+fn a_long_reply_counts_as_several_so_that_the_bound_is_one_of_bytes() {
+    let bounds = Bounds { replies_per_tenant_max: 5, ..Bounds::default() };
+    let mut bench = Bench::within(bounds, [bucket(10)]);
+    let under_limits = |count: usize| (0..).take(count).map(|n| take(n, 1)).collect::<Vec<_>>();
+    let held = |bench: &Bench| bench.shard.snapshot().replies.len();
+    bench.one(secs(0), acquire_as(1, under_limits(4 * DECISIONS_PER_REPLY)));
+    let full = Reply::Refused(Refusal::RepliesFull(TenantId(1)));
+    assert_eq!(bench.one(secs(0), acquire_as(2, under_limits(DECISIONS_PER_REPLY + 1))), full);
+    bench.one(secs(0), acquire_as(3, under_limits(DECISIONS_PER_REPLY)));
+    assert_eq!(bench.one(secs(0), acquire_as(4, [take(1, 1)])), full);
+    bench.restart();
+    assert_eq!((bench.one(secs(0), acquire_as(4, [take(1, 1)])), held(&bench)), (full, 2));
+    bench.batch(secs(60), []);
+    bench.one(secs(60), acquire_as(2, under_limits(5 * DECISIONS_PER_REPLY)));
+    assert_eq!(held(&bench), 1, "all of the room is there again");
 }

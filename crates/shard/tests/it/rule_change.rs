@@ -1,12 +1,18 @@
 //! Numbers change under running counters.
 
-use leasehold_limit::Algorithm;
-use leasehold_shard::Reply;
+use leasehold_limit::{Algorithm, RetryAfter};
+use leasehold_shard::{Reply, Snapshot};
 
 use super::*;
 
 fn version(version: u64, spec: LimitSpec) -> LimitSpec {
     LimitSpec { version: RulesVersion(version), ..spec }
+}
+
+/// A token bucket of 10 that refills `n` in `period`.
+fn rate(n: u64, period: Nanos) -> LimitSpec {
+    let limit = Limit::new(Algorithm::TokenBucket { burst: 10 }, n, period).expect("valid");
+    LimitSpec { limit, ..bucket(1) }
 }
 
 /// 6 of 10 are taken under version 1; index 1 holds `other`.
@@ -34,13 +40,73 @@ fn numbers_of_an_older_rule_set_never_replace_newer_ones() {
     assert_eq!(bench.shard.snapshot().limits[0].spec.version, RulesVersion(2));
 }
 
+/// Takes `used` under `old`, asks one unit under `new` (in force from `since`) at each instant, and checks after how long
+/// each is told to come back; `None`: it is admitted.
+#[track_caller]
+fn check_waits(old: LimitSpec, used: u64, new: LimitSpec, since: Nanos, asks: &[(Nanos, Option<Nanos>)]) {
+    let mut bench = Bench::new([old, LimitSpec { since: START.after(since), ..version(2, new) }]);
+    assert!(bench.acquire(secs(0), [take(1, used)]).admitted);
+    for &(after, wait) in asks {
+        let before = bench.shard.snapshot();
+        let acquired = bench.acquire(after, [under(1, take(1, 1))]);
+        let told = acquired.decisions[0].retry_after;
+        assert_eq!((acquired.admitted, told), (wait.is_none(), wait.map(RetryAfter::In)), "at {after:?}");
+        if wait.is_some() {
+            let last = bench.shard.last();
+            assert_eq!(
+                bench.shard.snapshot(),
+                Snapshot { last, cursor: bench.shard.snapshot().cursor, ..before }
+            );
+        }
+    }
+}
+
 #[test]
-fn a_denied_request_does_not_even_change_the_numbers() {
-    let mut bench = six_of_ten(version(2, bucket(20)));
-    let before = bench.shard.snapshot().limits;
-    assert!(!bench.acquire(secs(0), [under(1, take(1, 15))]).admitted);
-    assert_eq!(bench.shard.snapshot().limits, before);
-    assert_eq!(remaining(&mut bench, 0, 1), 3);
+fn who_is_denied_under_a_lowered_limit_is_admitted_when_it_said() {
+    let asks = [(secs(0), Some(secs(3))), (Nanos(2_999_999_999), Some(Nanos(1))), (secs(3), None)];
+    check_waits(bucket(100), 40, bucket(20), secs(0), &asks);
+}
+
+#[test]
+fn who_is_denied_under_a_raised_limit_is_admitted_when_it_said() {
+    let slow = rate(1, secs(3_600));
+    let asks = [(secs(0), Some(Nanos(100_000_000))), (Nanos(100_000_000), None)];
+    check_waits(slow, 10, rate(10, secs(1)), secs(0), &asks);
+}
+
+#[test]
+fn a_limit_counts_from_when_it_came_into_force_however_late_a_counter_is_asked() {
+    // In second 6 there are 30 used, clipped to the new 20; one is free three seconds later.
+    check_waits(
+        bucket(100),
+        40,
+        bucket(20),
+        secs(6),
+        &[(Nanos(8_999_999_999), Some(Nanos(1))), (secs(9), None)],
+    );
+    check_waits(bucket(100), 40, bucket(20), secs(6), &[(secs(9), None), (secs(9), Some(secs(3)))]);
+}
+
+#[test]
+fn a_limit_from_before_a_counters_last_change_counts_from_that_change() {
+    let late = LimitSpec { since: START.before(secs(50)), ..version(2, bucket(20)) };
+    assert_eq!(remaining(&mut six_of_ten(late), 1, 1), 13);
+}
+
+#[test]
+fn a_version_that_a_counter_never_saw_changes_nothing_about_it() {
+    let mut bench = six_of_ten(version(2, bucket(1)));
+    bench.limits.push(LimitSpec { since: START.after(secs(6)), ..version(3, bucket(20)) });
+    assert!(!bench.acquire(secs(3), [under(1, take(1, 1))]).admitted);
+    // 5 of the 10 are used in second 6 under version 1; of 20 a minute two more are free again in second 12.
+    assert_eq!(bench.acquire(secs(12), [under(2, take(1, 1))]).decisions[0].remaining, 16);
+}
+
+#[test]
+fn nodes_may_differ_about_when_a_version_came_into_force() {
+    let mut bench = six_of_ten(LimitSpec { since: START, ..bucket(10) });
+    assert_eq!(remaining(&mut bench, 1, 1), 3);
+    assert_eq!(bench.shard.snapshot().limits.len(), 1);
 }
 
 #[test]

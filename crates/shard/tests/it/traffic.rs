@@ -11,7 +11,8 @@ const KEYS: u64 = 12;
 /// Units for a bucket of 127 years: a tenth of them takes more bits than a table entry has.
 const HUGE: u64 = 4_000_000_000;
 
-/// Limits of every algorithm: version 1 at even indexes, and the next one at the odd index after it.
+/// Limits of every algorithm: version 1 at even indexes, and the next one, in force for a different time, at the odd index
+/// after it.
 pub(crate) fn limits() -> Vec<LimitSpec> {
     let zone = Zone::new("Europe/Berlin").expect("a zone");
     let calendar = Window::Calendar { unit: CalendarUnit::Minute, zone };
@@ -29,11 +30,11 @@ pub(crate) fn limits() -> Vec<LimitSpec> {
             if matches!(algorithm, Algorithm::LeakyBucket { .. }) { secs(4_000_000_000) } else { secs(60) };
         Limit::new(algorithm, n, period).expect("valid")
     };
-    let both = |(tenant, (old, new, n, m)): (u64, (Algorithm, Algorithm, u64, u64))| {
-        let tenant = TenantId(tenant % 2);
+    let both = |(kind, (old, new, n, m)): (u64, (Algorithm, Algorithm, u64, u64))| {
+        let (tenant, since) = (TenantId(kind % 2), START.after(secs(20 * kind)));
         [
-            LimitSpec { tenant, version: RulesVersion(1), limit: limit(old, n) },
-            LimitSpec { tenant, version: RulesVersion(2), limit: limit(new, m) },
+            LimitSpec { tenant, version: RulesVersion(1), since: Stamp::ZERO, limit: limit(old, n) },
+            LimitSpec { tenant, version: RulesVersion(2), since, limit: limit(new, m) },
         ]
     };
     (0..).zip(kinds).flat_map(both).collect()

@@ -1,6 +1,6 @@
 //! Counters of a snapshot.
 
-use leasehold_limit::{BucketState, CounterState, LogState, QueueState, State, WindowState};
+use leasehold_limit::{BucketState, CounterState, QueueState, State, WindowState};
 use leasehold_model::{Key, Stamp};
 use leasehold_shard::SnapshotCounter;
 
@@ -40,7 +40,7 @@ fn state_to_proto(state: &State) -> Proto {
             Proto::Window(storage::Window { start: window.start.0, count: window.count })
         }
         State::Log(log) => {
-            let (at, units) = log.entries.iter().map(|&(at, units)| (at.0, units)).unzip();
+            let (at, units) = log.entries().iter().map(|&(at, units)| (at.0, units)).unzip();
             Proto::Log(storage::Log { at, units })
         }
         State::Counter(counter) => Proto::SlidingCounter(storage::SlidingCounter {
@@ -67,8 +67,7 @@ fn state_from_proto(index: usize, proto: Proto) -> Result<State, SnapshotError> 
             if stamps != units {
                 return Err(SnapshotError::LogColumns { index, stamps, units });
             }
-            let entries = log.at.into_iter().map(Stamp).zip(log.units).collect();
-            State::Log(LogState { entries })
+            State::Log(log.at.into_iter().map(Stamp).zip(log.units).collect())
         }
         Proto::SlidingCounter(counter) => State::Counter(CounterState {
             window: counter.window,

@@ -15,7 +15,7 @@ const START: Stamp = Stamp(1_800_000_000_000_000_000);
 
 fn spec(algorithm: Algorithm) -> LimitSpec {
     let limit = Limit::new(algorithm, 10, Nanos::from_secs(60)).unwrap();
-    LimitSpec { tenant: TenantId(7), version: RulesVersion(3), limit }
+    LimitSpec { tenant: TenantId(7), version: RulesVersion(3), since: Stamp(5), limit }
 }
 
 fn command(seq: u64, limit: u32, cost: u64) -> Command {
