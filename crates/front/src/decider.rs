@@ -50,8 +50,8 @@ pub trait Admin: Send + Sync + 'static {
     /// What is in force and how the last reload went.
     fn rules_status(&self) -> RulesStatus;
 
-    /// The process as a whole.
-    fn status(&self) -> Status;
+    /// The process as a whole. It walks all counters: some 40 ms at a million.
+    fn status(&self) -> impl Future<Output = Status> + Send;
 
     /// The metrics page, in OpenMetrics text.
     fn metrics(&self) -> String;
@@ -162,10 +162,12 @@ pub struct Status {
     pub uptime: Nanos,
     /// Counters held.
     pub keys: u64,
-    /// Decisions taken since start: allowed, over limit.
+    /// Requests let pass since start.
     pub allowed: u64,
-    /// See `allowed`.
+    /// Requests refused since start because a limit was exceeded.
     pub over_limit: u64,
+    /// Requests refused since start because a limit could not be asked and declares that to be a refusal.
+    pub unavailable: u64,
     /// Hash of the state, for comparing replicas.
     pub state_hash: u128,
 }

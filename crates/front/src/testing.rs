@@ -105,7 +105,7 @@ impl Admin for Fake {
         }
     }
 
-    fn status(&self) -> Status {
+    async fn status(&self) -> Status {
         Status {
             version: "1.0.0".to_owned(),
             readiness: self.readiness(),
@@ -113,6 +113,7 @@ impl Admin for Fake {
             keys: 1,
             allowed: 2,
             over_limit: 3,
+            unavailable: 4,
             state_hash: 255,
         }
     }

@@ -9,6 +9,7 @@ use leasehold_model::RulesVersion;
 use crate::authority::Authority;
 use crate::clock::BootTime;
 use crate::core::Core;
+use crate::metrics::Totals;
 
 impl<A: Authority> Admin for Core<A> {
     fn rules_get(&self, domain: &str) -> Option<(String, RulesVersion)> {
@@ -36,9 +37,12 @@ impl<A: Authority> Admin for Core<A> {
         self.rules.status()
     }
 
-    fn status(&self) -> Status {
-        let holdings = self.authority.holdings();
-        let (allowed, over_limit) = self.metrics.totals();
+    async fn status(&self) -> Status {
+        let authority = Arc::clone(&self.authority);
+        let walk = tokio::task::spawn_blocking(move || (authority.holdings(), authority.state_hash()));
+        // It panicked, which left a line, or the runtime is going down.
+        let (holdings, state_hash) = walk.await.unwrap_or_default();
+        let Totals { allowed, over_limit, unavailable } = self.metrics.totals();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             readiness: self.readiness(),
@@ -46,7 +50,8 @@ impl<A: Authority> Admin for Core<A> {
             keys: holdings.keys,
             allowed,
             over_limit,
-            state_hash: self.authority.state_hash(),
+            unavailable,
+            state_hash,
         }
     }
 

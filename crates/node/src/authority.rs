@@ -32,7 +32,8 @@ pub(crate) trait Authority: Send + Sync + 'static {
     /// What is held now.
     fn holdings(&self) -> Holdings;
 
-    /// Hash of the state, for comparing replicas. Walks all of it: for an operator's question, not for every scrape.
+    /// Hash of the state, for comparing replicas. Walks all of it, and nothing is decided meanwhile: for an
+    /// operator's question, not for every scrape, and off the async threads.
     fn state_hash(&self) -> u128;
 }
 
@@ -42,7 +43,7 @@ pub(crate) trait Authority: Send + Sync + 'static {
 pub(crate) struct ProposeError;
 
 /// A shard in numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holdings {
     pub(crate) keys: u64,
     pub(crate) evicted: u64,

@@ -87,6 +87,7 @@ pub enum ForwardingHeader {
 #[serde(default, deny_unknown_fields)]
 pub struct AuthorizeConfig {
     /// The domain when the query names none. `None`: such requests are refused.
+    #[serde(deserialize_with = "fields::domain")]
     pub domain: Option<String>,
     /// The status of a refusal when the query names none. `None`: 429, or 503 when it could not be decided.
     #[serde(deserialize_with = "fields::deny_status")]
@@ -169,7 +170,7 @@ pub struct CountersConfig {
     #[serde(deserialize_with = "fields::positive_u32")]
     pub keys_max: u32,
     /// Remembered request ids of one domain. One of a request under more than four limits counts once for each four, so
-    /// that this bounds bytes: some 600 for each.
+    /// that this bounds bytes: some 600 for each. Beyond: requests with a new id are refused as overload.
     #[serde(deserialize_with = "fields::positive_u32")]
     pub request_ids_per_domain_max: u32,
     /// How long a request id is remembered: retries come within it.

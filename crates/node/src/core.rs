@@ -14,7 +14,7 @@ use crate::rules::RulesInForce;
 #[derive(Debug)]
 pub(crate) struct Core<A> {
     pub(crate) rules: Arc<RulesInForce>,
-    pub(crate) authority: A,
+    pub(crate) authority: Arc<A>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) started: BootTime,
     /// Counters that one request may be charged to; more are refused as invalid.
@@ -31,7 +31,7 @@ impl<A: Authority> Core<A> {
     ) -> Self {
         Self {
             rules,
-            authority,
+            authority: Arc::new(authority),
             metrics,
             started: BootTime::now(),
             demands_max,

@@ -41,14 +41,23 @@ pub(crate) struct Metrics {
     open_fds: GaugeU64,
     no_rule: Counter,
     no_domain: Counter,
-    totals: Totals,
+    tally: Tally,
 }
 
-/// Requests decided since start, whatever their rules.
+/// Requests decided since start, by verdict and whatever their rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) allowed: u64,
+    pub(crate) over_limit: u64,
+    pub(crate) unavailable: u64,
+}
+
+/// [`Totals`] as they grow.
 #[derive(Debug, Default)]
-struct Totals {
+struct Tally {
     allowed: AtomicU64,
     over_limit: AtomicU64,
+    unavailable: AtomicU64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -120,7 +129,7 @@ impl Metrics {
             open_fds,
             no_rule: unmatched(Unmatched::no_matching_rule),
             no_domain: unmatched(Unmatched::no_such_domain),
-            totals: Totals::default(),
+            tally: Tally::default(),
             registry,
         }
     }
@@ -139,8 +148,9 @@ impl Metrics {
     pub(crate) fn decided(&self, meters: &RuleMeters, answer: &Answer, took: Nanos) {
         self.duration.observe(took);
         let total = match answer.verdict {
-            Verdict::Allowed => &self.totals.allowed,
-            Verdict::OverLimit | Verdict::Unavailable => &self.totals.over_limit,
+            Verdict::Allowed => &self.tally.allowed,
+            Verdict::OverLimit => &self.tally.over_limit,
+            Verdict::Unavailable => &self.tally.unavailable,
         };
         total.fetch_add(1, Relaxed);
         for answered in answer.matched() {
@@ -153,9 +163,14 @@ impl Metrics {
         if domain_known { &self.no_rule } else { &self.no_domain }.inc();
     }
 
-    /// Requests allowed and not allowed since start.
-    pub(crate) fn totals(&self) -> (u64, u64) {
-        (self.totals.allowed.load(Relaxed), self.totals.over_limit.load(Relaxed))
+    /// Requests decided since start.
+    pub(crate) fn totals(&self) -> Totals {
+        let Tally { allowed, over_limit, unavailable } = &self.tally;
+        Totals {
+            allowed: allowed.load(Relaxed),
+            over_limit: over_limit.load(Relaxed),
+            unavailable: unavailable.load(Relaxed),
+        }
     }
 
     pub(crate) fn rules_version(&self, version: RulesVersion) {

@@ -90,7 +90,7 @@ impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
         &self,
         _request: tonic::Request<v1::StatusRequest>,
     ) -> Result<Response<v1::StatusResponse>, Status> {
-        let status = self.admin.status();
+        let status = self.admin.status().await;
         let (ready, not_ready_reason) = match status.readiness {
             Readiness::Ready => (true, String::new()),
             Readiness::NotReady(reason) => (false, reason),
@@ -103,6 +103,7 @@ impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
             keys: status.keys,
             allowed: status.allowed,
             over_limit: status.over_limit,
+            unavailable: status.unavailable,
             state_hash: format!("{:032x}", status.state_hash),
         }))
     }

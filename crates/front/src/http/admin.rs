@@ -65,13 +65,13 @@ fn metrics<D: Admin>(State(admin): State<Arc<D>>) -> Ready<Response> {
     future::ready(([(CONTENT_TYPE, OPENMETRICS)], admin.metrics()).into_response())
 }
 
-fn status<D: Admin>(State(admin): State<Arc<D>>) -> Ready<Response> {
-    let status = admin.status();
+async fn status<D: Admin>(State(admin): State<Arc<D>>) -> Response {
+    let status = admin.status().await;
     let (ready, reason) = match status.readiness {
         Readiness::Ready => (true, None),
         Readiness::NotReady(reason) => (false, Some(reason)),
     };
-    future::ready(json(&json!({
+    json(&json!({
         "version": status.version,
         "ready": ready,
         "reason": reason,
@@ -79,8 +79,9 @@ fn status<D: Admin>(State(admin): State<Arc<D>>) -> Ready<Response> {
         "keys": status.keys,
         "allowed": status.allowed,
         "over_limit": status.over_limit,
+        "unavailable": status.unavailable,
         "state_hash": format!("{:032x}", status.state_hash),
-    })))
+    }))
 }
 
 fn rules<D: Admin>(State(admin): State<Arc<D>>) -> Ready<Response> {

@@ -81,7 +81,7 @@ impl Admin for Operated {
         }
     }
 
-    fn status(&self) -> Status {
+    async fn status(&self) -> Status {
         Status {
             version: "0.1.0".into(),
             readiness: self.readiness(),
@@ -89,6 +89,7 @@ impl Admin for Operated {
             keys: 7,
             allowed: 8,
             over_limit: 9,
+            unavailable: 10,
             state_hash: 0xabc,
         }
     }
@@ -147,6 +148,8 @@ async fn status_is_told_with_the_reason_for_being_away() {
     let status = get("/v1/status").await.json();
     assert_eq!((&status["ready"], &status["reason"]), (&json!(false), &json!("starting")));
     assert_eq!((&status["uptime_ms"], &status["keys"]), (&json!(1501), &json!(7)));
+    let decided = ["allowed", "over_limit", "unavailable"].map(|verdict| &status[verdict]);
+    assert_eq!(decided, [&json!(8), &json!(9), &json!(10)]);
     assert_eq!(status["state_hash"], "00000000000000000000000000000abc");
     assert_eq!(get("/readyz").await.status, 503);
     assert_eq!(get("/livez").await.status, 200);

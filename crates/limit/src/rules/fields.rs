@@ -197,12 +197,10 @@ pub(super) fn name<'n>(node: &'n Node, path: &str, report: &mut Report<'_>) -> O
     good.then_some(name)
 }
 
-/// A domain's name: `[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}`. Wider than a rule's, as gateways make theirs from paths.
+/// A domain's name: see [`is_domain_name`].
 pub(super) fn domain_name<'n>(node: &'n Node, path: &str, report: &mut Report<'_>) -> Option<&'n str> {
     let name = text(node, path, "a name such as api", report)?;
-    let body = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte);
-    let first = name.starts_with(|first: char| first.is_ascii_alphanumeric());
-    let good = first && name.len() <= 128 && name.bytes().all(body);
+    let good = is_domain_name(name);
     if !good {
         let fix = "a domain is a letter or digit, then up to 127 letters, digits, _ . : / or -";
         report.add(node.at, path, format!("{} is no domain name", quoted(name)), fix);
@@ -210,8 +208,18 @@ pub(super) fn domain_name<'n>(node: &'n Node, path: &str, report: &mut Report<'_
     good.then_some(name)
 }
 
-/// The name of an attribute: up to [`ATTRIBUTE_LEN_MAX`] bytes without blanks and control characters.
-pub(super) fn is_attribute_name(name: &str) -> bool {
+/// Whether rules can be of this domain: `[A-Za-z0-9][A-Za-z0-9_.:/-]{0,127}`. Wider than a rule's name, as gateways make
+/// theirs from paths.
+#[must_use]
+pub fn is_domain_name(name: &str) -> bool {
+    let body = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte);
+    let first = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+    first && name.len() <= 128 && name.bytes().all(body)
+}
+
+/// Whether rules can name this attribute: 1 to 128 bytes without blanks and control characters.
+#[must_use]
+pub fn is_attribute_name(name: &str) -> bool {
     let good = |c: char| !c.is_whitespace() && !c.is_control();
     !name.is_empty() && name.len() <= ATTRIBUTE_LEN_MAX && name.chars().all(good)
 }

@@ -22,6 +22,7 @@ use leasehold_model::{Key, TenantId};
 
 pub use self::book::{Matched, RuleBook};
 pub use self::error::RuleError;
+pub use self::fields::{is_attribute_name, is_domain_name};
 pub use self::file::{OVERRIDES_MAX, RULES_MAX, parse};
 pub use self::pattern::Pattern;
 use self::rule::PER_MAX;

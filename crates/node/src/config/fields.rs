@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
+use leasehold_limit::rules::{is_attribute_name, is_domain_name};
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// The longest drain: an orchestrator that waits longer for a process to end than this is not known.
@@ -18,8 +19,11 @@ const REQUEST_TIMEOUT_MS_MAX: u64 = 600_000;
 /// Bytes of headers: fewer keep ordinary clients out, more are held for each connection that sends them.
 const HEADER_BYTES: (u32, u32) = (4_096, 1 << 20);
 
-/// Headers that may become attributes: each costs a look-up in every authorize request.
-const AUTHORIZE_HEADERS_MAX: usize = 64;
+/// Attributes that every authorize request has by itself. Of two with one name only the first would count.
+const AUTHORIZE_OWN: [&str; 4] = ["path", "method", "host", "ip"];
+
+/// Headers that may become attributes: with more, a request that has them all would be refused for its attributes.
+const AUTHORIZE_HEADERS_MAX: usize = leasehold_front::bounds::ATTRIBUTES_MAX - AUTHORIZE_OWN.len();
 
 pub(super) fn socket_addr<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
@@ -66,6 +70,17 @@ pub(super) fn request_timeout_ms<'de, D: Deserializer<'de>>(deserializer: D) -> 
 
 pub(super) fn header_bytes_max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     within(deserializer, HEADER_BYTES.0, HEADER_BYTES.1)
+}
+
+/// A domain that rules can have: with another, every request that names none would go without a limit.
+pub(super) fn domain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let Some(name) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    if !is_domain_name(&name) {
+        return Err(D::Error::custom(format!(
+            "{name:?} is no domain name; use a letter or digit, then up to 127 letters, digits, _ . : / or -"
+        )));
+    }
+    Ok(Some(name))
 }
 
 /// A status that refuses: 2xx would let pass what was refused, 3xx would send it elsewhere.
@@ -115,6 +130,16 @@ where
         if attribute.is_empty() {
             return Err(D::Error::custom(format!(
                 "header {header:?} names no attribute; write for example x-api-key: api_key"
+            )));
+        }
+        if !is_attribute_name(attribute) {
+            return Err(D::Error::custom(format!(
+                "{attribute:?} is no attribute name; use 1 to 128 bytes without blanks"
+            )));
+        }
+        if AUTHORIZE_OWN.contains(&attribute.as_str()) {
+            return Err(D::Error::custom(format!(
+                "every request has an attribute {attribute} of its own; name that of header {header:?} differently"
             )));
         }
     }

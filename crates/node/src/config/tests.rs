@@ -117,6 +117,41 @@ fn header_names_fold_to_lower_case() {
 }
 
 #[test]
+fn a_header_becomes_an_attribute_that_rules_can_name_and_no_request_has_by_itself() {
+    check(
+        "authorize: { headers: { x-plan: 'the plan' } }\n",
+        ":1:23: authorize.headers: \"the plan\" is no attribute name; use 1 to 128 bytes without blanks",
+    );
+    check(
+        "authorize: { headers: { x-ip: ip } }\n",
+        ":1:23: authorize.headers: every request has an attribute ip of its own; name that of header \"x-ip\" differently",
+    );
+}
+
+#[test]
+fn as_many_headers_may_become_attributes_as_one_request_may_have_beside_its_own() {
+    let with = |count: usize| {
+        let headers: String = (0..count).map(|index| format!("    x-{index}: a{index}\n")).collect();
+        format!("authorize:\n  headers:\n{headers}")
+    };
+    assert!(Config::from_yaml("n", &with(60)).is_ok());
+    check(&with(61), ":3:5: authorize.headers: 61 headers; use at most 60");
+}
+
+#[test]
+fn the_domain_for_proxies_is_one_that_rules_can_have() {
+    check(
+        "authorize: { domain: 'my api' }\n",
+        ":1:22: authorize.domain: \"my api\" is no domain name; use a letter or digit, then up to 127 letters, digits, _ . : / or -",
+    );
+    check(
+        "authorize: { domain: '' }\n",
+        ":1:22: authorize.domain: \"\" is no domain name; use a letter or digit, then up to 127 letters, digits, _ . : / or -",
+    );
+    assert!(Config::from_yaml("n", "authorize: { domain: api }").is_ok());
+}
+
+#[test]
 fn a_door_named_for_dev_is_opened() {
     let listen = (Ipv4Addr::UNSPECIFIED, 80).into();
     let config = Config::dev(DevOptions { clients: Some(listen), ..DevOptions::default() });

@@ -9,7 +9,7 @@ use leasehold_shard::Bounds;
 
 use super::*;
 use crate::authority::{Holdings, LocalAuthority};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Totals};
 use crate::rules::{RulesInForce, Source};
 
 fn core_on<A: Authority>(authority: A, rules: &str) -> Core<A> {
@@ -82,7 +82,7 @@ async fn a_hundred_concurrent_checks_on_a_limit_of_ten_admit_exactly_ten() {
         admitted += u32::from(check.await.expect("no panic"));
     }
     assert_eq!(admitted, 10);
-    assert_eq!(core.metrics.totals(), (10, 90));
+    assert_eq!(core.metrics.totals(), Totals { allowed: 10, over_limit: 90, unavailable: 0 });
 }
 
 #[tokio::test]
@@ -168,6 +168,7 @@ async fn a_limit_that_declares_deny_keeps_the_others_from_being_charged() {
     check(&core, &[("user", "first")]).await;
     let answer = check(&core, &[("user", "new")]).await;
     assert_eq!(answer.verdict, Verdict::Unavailable);
+    assert_eq!(core.metrics.totals(), Totals { allowed: 1, over_limit: 0, unavailable: 1 });
     assert_eq!(remaining(&answer), [Some(9), None]);
     assert_eq!(remaining(&check(&core, &[("user", "first")]).await), [Some(8), Some(8)]);
 }
@@ -325,7 +326,7 @@ async fn a_peek_takes_nothing_and_is_no_decision() {
     for _ in 0..20 {
         assert_eq!(peek(&core, &[("user", "u")]).await.verdict, Verdict::Allowed);
     }
-    assert_eq!(core.metrics.totals(), (0, 0));
+    assert_eq!(core.metrics.totals(), Totals { allowed: 0, over_limit: 0, unavailable: 0 });
     assert_eq!(core.authority.holdings().keys, 0);
 }
 
