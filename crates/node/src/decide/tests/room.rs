@@ -122,3 +122,22 @@ limits:
     assert_eq!((answer.verdict, answer.degraded), (Verdict::Allowed, true));
     assert_eq!(remaining(&answer), [Some(8), Some(9), None], "the first of the new takes the free place");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_concurrent_flood_of_new_counters_gets_no_more_past_the_limit_that_is_there() {
+    let core = Arc::new(tight_core(3, 1, &everybody_and_users("allow")));
+    let checks: Vec<_> = (0..100)
+        .map(|user| {
+            let core = Arc::clone(&core);
+            tokio::spawn(async move {
+                let user = format!("{user}");
+                check(&core, &[("user", &user)]).await.verdict == Verdict::Allowed
+            })
+        })
+        .collect();
+    let mut admitted = 0;
+    for check in checks {
+        admitted += u32::from(check.await.expect("no panic"));
+    }
+    assert_eq!((admitted, core.authority.holdings().keys), (10, 3));
+}
