@@ -304,3 +304,18 @@ fn a_node_ends_cleanly_on_either_signal() {
         assert_eq!(started.stop(signal), (Some(0), String::new()), "{signal}");
     }
 }
+
+#[test]
+fn what_is_no_file_is_refused_at_once_wherever_a_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.yaml");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    let said = "not a regular file";
+    check_fails(&["node", "--config", pipe], 2, said);
+    check_fails(&["dev", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rules", pipe], 2, said);
+    check_fails(&["rules", "lint", pipe], 1, said);
+    check_fails(&["rules", "lint", "/dev/zero"], 1, said);
+    let config = file(&folder, "node.yaml", &format!("key_secret_file: {pipe}\n"));
+    check_fails(&["node", "--config", &config], 2, said);
+}

@@ -18,6 +18,7 @@ use crate::authority::LocalAuthority;
 use crate::clock::WallTime;
 use crate::config::{Config, CountersConfig, ForwardedBy, ForwardingHeader, XRateLimit};
 use crate::core::Core;
+use crate::files::read_text;
 use crate::metrics::Metrics;
 use crate::rules::{LoadError, RulesInForce, Source};
 
@@ -29,6 +30,9 @@ const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
 /// Bytes of a key secret, written as twice as many hexadecimal digits.
 const SECRET_BYTES: usize = 16;
+
+/// Bytes of the file with the secret. A larger one holds something else.
+const SECRET_FILE_BYTES_MAX: usize = 1_024;
 
 /// Why a node did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +102,7 @@ fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {
         return Ok(KeySecret::new(bytes));
     };
     let wrong = |message: String| StartError::Secret { path: path.to_owned(), message };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = read_text(path, SECRET_FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
     let digits = text.trim();
     let format = || {
         wrong(format!(

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod config;
 mod core;
 mod decide;
+pub mod files;
 pub mod logging;
 mod metrics;
 mod node;

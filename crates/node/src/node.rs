@@ -24,6 +24,10 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// A drain of nothing takes a moment too.
 const DRAIN_MIN: Duration = Duration::from_millis(100);
 
+/// How long watching and sweeping may take to end. Beyond, they are left behind: a disk that doesn't answer must not
+/// keep a node from stopping.
+const BACKGROUND_WITHIN: Duration = Duration::from_secs(1);
+
 /// How long a door may take to close after its drain has ended.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
 
@@ -117,7 +121,9 @@ impl Node {
         let finished = self.clients.close(self.drain.max(DRAIN_MIN)).await;
         self.admin.close(CUT_OFF_WITHIN).await;
         drop(self.stop);
-        self.background.wait().await;
+        if timeout(BACKGROUND_WITHIN, self.background.wait()).await.is_err() {
+            tracing::warn!("reading the rules takes long, and is left behind");
+        }
         if finished {
             tracing::info!("stopped");
         } else {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use leasehold_node::files::{CONFIG_BYTES_MAX, read_text};
 use leasehold_node::{Config, DEFAULT_CONFIG_YAML, Node, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -34,10 +35,9 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
 
 fn read_config(path: &Path) -> Result<Config, Failure> {
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {name}")).map_err(|error| {
-            Failure::usage(error).next("print one to start from: leasehold node --print-default-config")
-        })?;
+    let text = read_text(path, CONFIG_BYTES_MAX).with_context(|| format!("cannot read {name}")).map_err(
+        |error| Failure::usage(error).next("print one to start from: leasehold node --print-default-config"),
+    )?;
     Config::from_yaml(&name, &text).map_err(Failure::usage)
 }
 
@@ -50,7 +50,14 @@ pub(super) fn serve(config: Config, started: impl FnOnce(&Node)) -> Result<Outco
     let outcome = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-        let node = Node::start(config).await.map_err(not_started)?;
+        let node = tokio::select! {
+            started = Node::start(config) => started.map_err(not_started)?,
+            // Reading the rules can take as long as a disk that doesn't answer.
+            () = told_to_stop(&mut terminate, &mut interrupt) => {
+                output::note("told to stop before it served");
+                return Ok(Outcome::Done);
+            }
+        };
         started(&node);
         told_to_stop(&mut terminate, &mut interrupt).await;
         let finished = tokio::select! {

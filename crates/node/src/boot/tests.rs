@@ -50,3 +50,9 @@ fn rules_that_are_not_there_are_named() {
     let error = core(&config).expect_err("no rules").to_string();
     assert!(error.starts_with("reading rules from no/such/rules.yaml: "), "{error}");
 }
+
+#[test]
+fn a_secret_is_read_from_a_file_and_from_nothing_that_never_ends() {
+    let error = secret(Some(Path::new("/dev/zero"))).expect_err("a device").to_string();
+    assert!(error.contains("/dev/zero") && error.contains("not a regular file"), "{error}");
+}

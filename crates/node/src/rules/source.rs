@@ -11,6 +11,8 @@ use std::sync::Arc;
 use leasehold_front::AdminError;
 use leasehold_limit::rules::RuleError;
 
+use crate::files::read_text;
+
 /// The example rules of `leasehold dev`.
 const BUILT_IN: &str = include_str!("../dev_rules.yaml");
 
@@ -158,16 +160,10 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
 }
 
 fn read_file(path: &Path) -> Result<RuleFile, ReadError> {
-    use std::io::Read as _;
-    let failed = |source| ReadError { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let mut text = String::new();
-    let read_max = u64::try_from(FILE_BYTES_MAX + 1).unwrap_or(u64::MAX);
-    file.take(read_max).read_to_string(&mut text).map_err(failed)?;
-    if text.len() > FILE_BYTES_MAX {
-        return Err(failed(io::Error::other(format!("larger than {FILE_BYTES_MAX} bytes"))));
+    match read_text(path, FILE_BYTES_MAX) {
+        Ok(text) => Ok(RuleFile { path: path.to_owned(), text }),
+        Err(source) => Err(ReadError { path: path.to_owned(), source }),
     }
-    Ok(RuleFile { path: path.to_owned(), text })
 }
 
 /// A new domain's file is named after it.

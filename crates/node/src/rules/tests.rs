@@ -325,3 +325,16 @@ fn the_first_rules_always_were_in_force_and_later_ones_are_since_they_were_swapp
     let since = rules.active().book.since;
     assert!(before <= since && since <= line.now(), "{since}");
 }
+
+#[test]
+fn what_is_no_file_among_the_rules_is_a_mistake_and_keeps_nobody_waiting() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::write(folder.path().join("a.yaml"), rules("a", 1)).expect("written");
+    let rules = load(Source::at(Some(folder.path())));
+    let pipe = folder.path().join("b.yaml");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    assert_eq!(rules.reload(), Reload::Refused);
+    let mistake = rules.status().errors.remove(0).to_string();
+    assert!(mistake.contains("b.yaml") && mistake.contains("not a regular file"), "{mistake}");
+    assert_eq!(n(&rules, "a"), 1);
+}

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{self, Domain, RuleBook, RuleError};
 use leasehold_model::RulesVersion;
+use leasehold_node::files::read_text;
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
@@ -16,7 +17,7 @@ use crate::output::{self, Format, plural};
 mod tests;
 
 /// Bytes of one rule file; a longer one is refused before it is read into memory, as a server refuses it.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
+const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Columns of a source line that are shown, so that a file without line ends doesn't flood the terminal.
 const SOURCE_COLUMNS_MAX: usize = 160;
 
@@ -93,11 +94,7 @@ fn yaml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 /// Reads a rule file.
 pub(super) fn read_file(path: &Path) -> Result<String> {
-    let name = path.display();
-    let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
-    ensure!(size <= FILE_BYTES_MAX, "{name}: {size} bytes; a rule file has at most {FILE_BYTES_MAX}");
-    let bytes = fs::read(path).with_context(|| format!("cannot read {name}"))?;
-    String::from_utf8(bytes).with_context(|| format!("{name}: not text in UTF-8"))
+    read_text(path, FILE_BYTES_MAX).with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn report(files: usize, domains: &[Named], mistakes: &[RuleError]) -> String {
