@@ -60,6 +60,12 @@ pub fn admin_routes<A: Decider + Admin>(admin: &Arc<A>) -> Router {
     add(router, reflection::reflection_server(&ADMIN_SERVICES))
 }
 
+/// Whether a path is a gRPC service's: `/package.Service/Method`. No other route has a dot before its second slash.
+pub(crate) fn is_service(path: &str) -> bool {
+    let mut parts = path.splitn(3, '/').skip(1);
+    parts.next().is_some_and(|service| service.contains('.')) && parts.next().is_some()
+}
+
 fn add<S>(router: Router, service: S) -> Router
 where
     S: NamedService

@@ -15,4 +15,6 @@ mod testing;
 pub use decider::{
     Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,
 };
-pub use serve::{ClientDoor, Door, DoorBody, ServerLimits, admin_router, client_router, serve};
+pub use serve::{
+    BodyError, ClientDoor, Door, DoorBody, RequestBody, ServerLimits, admin_router, client_router, serve,
+};

@@ -8,6 +8,7 @@ mod door;
 mod guard;
 mod inline;
 mod limits;
+mod place;
 
 use std::io;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 pub use door::{ClientDoor, Door, DoorBody, admin_router, client_router};
 pub use limits::ServerLimits;
+pub use place::{BodyError, RequestBody};
 
 use guard::Guard;
 

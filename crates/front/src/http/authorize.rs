@@ -4,7 +4,8 @@
 //! The attributes are `path` (without the query), `method`, `host` (lower case, without port), `ip` (the client's network)
 //! and the configured headers. Paths and methods stay as the proxy sends them: whoever wants `%2e` and `//` resolved has
 //! the proxy do it. 200 with an empty body lets the request pass; `x-leasehold-verdict` says `allowed`, `over-limit` or
-//! `unavailable` for proxies that fold statuses. The body is never read.
+//! `unavailable` for proxies that fold statuses. The body is never read, and no deadline is taken from the headers: both are
+//! the client's.
 //!
 //! Query parameters: `domain`, `cost` (default 1) and `deny_status` (400 to 599; nginx needs 403). They are the proxy's,
 //! so they are taken at `/v1/authorize` alone. Below it, at `/v1/authorize/...`, the rest of the URL is the client's own
@@ -24,7 +25,6 @@ use leasehold_limit::address::{client_network, network_text};
 use leasehold_limit::check::{Answer, Attribute, Descriptor, Request as Checked, Verdict};
 
 use super::answer::{self, DecisionBody};
-use super::body;
 use super::config::{AuthorizeConfig, ForwardedBy};
 use super::json::echo;
 use super::problem::{NO_STORE, PROBLEM_JSON, Problem};
@@ -236,7 +236,6 @@ async fn pass<D: Decider>(
     asked: &Asked<'_>,
     original: &Original<'_>,
 ) -> Result<Response, Problem> {
-    let budget = body::budget(&parts.headers)?;
     let config = &door.config.authorize;
     let missing = "no domain is named; send ?domain=NAME or configure one";
     let domain = asked.domain.as_deref().ok_or_else(|| Problem::field("domain", missing))?;
@@ -246,7 +245,8 @@ async fn pass<D: Decider>(
     bounds::attributes("attributes", &attributes)?;
     let descriptors = vec![Descriptor { attributes, cost: asked.cost, limit_override: None }];
     let request = Checked { domain, descriptors, request_id: None };
-    match door.decider.check(&request, budget).await {
+    // A deadline header here may be the client's own, forwarded: with it the client would choose how the limit fails.
+    match door.decider.check(&request, None).await {
         Ok(answer) => Ok(respond(door, asked, &answer)),
         Err(error @ CheckError::Overloaded { .. }) => {
             let verdict = HeaderValue::from_static(answer::verdict_name(Verdict::Unavailable));

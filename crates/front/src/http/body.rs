@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use super::problem::Problem;
 
 /// The caller's deadline in milliseconds, for the whole request. What is not decided within it ends in the rules' declared
-/// failure behaviour. Absent: the server's own bound.
+/// failure behaviour. Absent: the server's own bound. `/v1/authorize` ignores it: there it would be the client's.
 pub(super) const BUDGET: HeaderName = HeaderName::from_static("x-request-timeout-ms");
 /// The request's name in logs; it is put into the tracing span and sent back.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -19,10 +19,12 @@ mod body;
 mod config;
 mod headers;
 mod json;
+mod origin;
 mod problem;
 mod request;
 mod routes;
 
 pub use admin::admin_routes;
 pub use config::{AuthorizeConfig, ForwardedBy, HttpConfig, RateLimitFields, XRateLimit};
+pub(crate) use origin::refuse_other_sites;
 pub use routes::client_routes;

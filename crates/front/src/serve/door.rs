@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::Router;
 use http::{Request, Response};
 use http_body_util::Either;
-use hyper::body::Incoming;
 use leasehold_wire::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
 use leasehold_wire::proto::leasehold::v1::limiter_server::LimiterServer;
 use tower::{Service, ServiceExt};
 
+use super::place::RequestBody;
 use crate::grpc::{LimiterService, limiter_server};
 use crate::http::HttpConfig;
 use crate::rls::{RlsService, rls_server};
@@ -25,11 +25,11 @@ pub type DoorBody = Either<tonic::body::Body, axum::body::Body>;
 /// What answers the requests of a port. It always answers: what goes wrong is a status.
 pub trait Door: Send + Sync + 'static {
     /// Answers one request.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<DoorBody>> + Send;
+    fn answer(&self, request: Request<RequestBody>) -> impl Future<Output = Response<DoorBody>> + Send;
 }
 
 impl Door for Router {
-    async fn answer(&self, request: Request<Incoming>) -> Response<DoorBody> {
+    async fn answer(&self, request: Request<RequestBody>) -> Response<DoorBody> {
         always(self.clone().oneshot(request).await).map(Either::Right)
     }
 }
@@ -53,7 +53,7 @@ impl<D: Decider> ClientDoor<D> {
 }
 
 impl<D: Decider> Door for ClientDoor<D> {
-    async fn answer(&self, request: Request<Incoming>) -> Response<DoorBody> {
+    async fn answer(&self, request: Request<RequestBody>) -> Response<DoorBody> {
         let path = request.uri().path();
         if path.starts_with(RLS_PATHS) {
             always(self.rls.clone().call(request).await).map(Either::Left)
@@ -70,9 +70,11 @@ pub fn client_router<D: Decider>(decider: Arc<D>, http: HttpConfig) -> Router {
     grpc::client_routes(&decider).merge(json::client_routes(decider, http))
 }
 
-/// Every route of the operators' port: HTTP and JSON, metrics, `leasehold.v1.Admin`, health, reflection.
+/// Every route of the operators' port: HTTP and JSON, metrics, `leasehold.v1.Admin`, health, reflection. What a browser
+/// sends for another site's page is refused.
 pub fn admin_router<A: Decider + Admin>(admin: Arc<A>) -> Router {
-    grpc::admin_routes(&admin).merge(json::admin_routes(admin))
+    let routes = grpc::admin_routes(&admin).merge(json::admin_routes(admin));
+    routes.layer(axum::middleware::from_fn(json::refuse_other_sites))
 }
 
 fn always<T>(answered: Result<T, Infallible>) -> T {

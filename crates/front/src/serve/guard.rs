@@ -1,15 +1,16 @@
-//! Around every request: a place among those in flight, a deadline, and who asks.
+//! Around every request: what a browser can't be made to send, a place among those in flight, a deadline, and who asks.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use tokio::sync::Semaphore;
@@ -17,11 +18,19 @@ use tonic::Code;
 
 use super::door::{Door, DoorBody};
 use super::limits::ServerLimits;
+use super::place::{Place, RequestBody};
+use crate::grpc;
+
+/// Routes that answer even when no place is left: an orchestrator that hears nothing would end a process for being busy.
+const PROBES: [&str; 2] = ["/livez", "/readyz"];
+
+const SHED: &str = "too many requests are in flight; retry later";
+const LATE: &str = "the request was not answered in time; retry later";
 
 /// A door behind its guard.
 pub(super) struct Guard<D> {
     door: D,
-    in_flight: Semaphore,
+    in_flight: Arc<Semaphore>,
     request_timeout: Duration,
 }
 
@@ -31,26 +40,48 @@ type Guarded = Response<Either<DoorBody, Full<Bytes>>>;
 impl<D: Door> Guard<D> {
     pub(super) fn new(door: D, limits: &ServerLimits) -> Self {
         // The semaphore's own bound is far beyond any number of requests.
-        let in_flight = Semaphore::new(limits.in_flight_max.min(Semaphore::MAX_PERMITS));
+        let in_flight = Arc::new(Semaphore::new(limits.in_flight_max.min(Semaphore::MAX_PERMITS)));
         Self { door, in_flight, request_timeout: limits.request_timeout }
     }
 
     /// Answers one request: within its deadline, or with a status that says why not.
-    pub(super) async fn answer(&self, mut request: Request<Incoming>, peer: SocketAddr) -> Guarded {
-        let is_grpc = is_grpc(request.headers());
-        let Ok(_place) = self.in_flight.try_acquire() else {
-            return refuse(is_grpc, Code::Unavailable, "too many requests are in flight; retry later");
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Guarded {
+        let is_grpc = grpc::is_service(request.uri().path());
+        if is_grpc && !speaks_grpc(&request) {
+            return not_grpc();
+        }
+        let place = if PROBES.contains(&request.uri().path()) {
+            None
+        } else if let Some(place) = Place::take(&self.in_flight) {
+            Some(place)
+        } else {
+            return refuse(is_grpc, Code::Unavailable, SHED);
         };
+        let mut request = request.map(|body| RequestBody::new(body, place.clone()));
         if !is_grpc {
             request.extensions_mut().insert(ConnectInfo(peer));
         }
-        match within(self.door.answer(request), self.request_timeout).await {
+        let answered = within(self.door.answer(request), self.request_timeout).await;
+        match answered {
+            _ if place.is_some_and(|place| place.is_shed()) => refuse(is_grpc, Code::Unavailable, SHED),
             Some(response) => response.map(Either::Left),
-            None => {
-                refuse(is_grpc, Code::DeadlineExceeded, "the request was not answered in time; retry later")
-            }
+            None => refuse(is_grpc, Code::DeadlineExceeded, LATE),
         }
     }
+}
+
+/// Whether the request is one that a gRPC client sends. A page in a browser can have a `POST` of plain text sent to any
+/// address without asking; this content type it can't.
+fn speaks_grpc<B>(request: &Request<B>) -> bool {
+    request.method() == Method::POST
+        && request.version() == Version::HTTP_2
+        && has_grpc_content(request.headers())
+}
+
+fn has_grpc_content(headers: &HeaderMap) -> bool {
+    let sent = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    sent.strip_prefix(b"application/grpc")
+        .is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
 /// What the future gives, if it does within `limit`. A future that is ready at once costs no timer.
@@ -62,20 +93,27 @@ async fn within<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
     tokio::time::timeout(limit, future).await.ok()
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
-}
-
 fn refuse(is_grpc: bool, code: Code, message: &'static str) -> Guarded {
     if is_grpc {
         return tonic::Status::new(code, message).into_http::<Full<Bytes>>().map(Either::Right);
     }
-    let problem = serde_json::json!({ "title": "Service Unavailable", "status": 503, "detail": message });
+    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, message);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+fn not_grpc() -> Guarded {
+    let detail = "a gRPC service is here; send a POST over HTTP/2 with Content-Type: application/grpc";
+    problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
+}
+
+fn problem(status: StatusCode, detail: &'static str) -> Guarded {
+    let title = status.canonical_reason().unwrap_or("Error");
+    let problem = serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail });
     let mut response = Response::new(Either::Right(Full::from(problem.to_string())));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
     response
 }

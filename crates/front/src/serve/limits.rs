@@ -7,11 +7,14 @@ use std::time::Duration;
 pub struct ServerLimits {
     /// Connections at once. Beyond: accepted and closed at once, so that the caller notices and turns elsewhere.
     pub connections_max: usize,
-    /// Requests being answered at once, over all connections. Beyond: 503 with `Retry-After`, or `UNAVAILABLE`.
+    /// Requests being answered at once, over all connections. Beyond: 503 with `Retry-After`, or `UNAVAILABLE`. One whose
+    /// body is still under way doesn't count, and `/livez` and `/readyz` are always answered.
     pub in_flight_max: usize,
     /// HTTP/2 streams at once on one connection. Beyond: refused by the protocol; clients wait for a free one.
     pub streams_per_connection_max: u32,
-    /// Bytes of a request's line and headers (HTTP/2: of the decoded list). Beyond: 431.
+    /// Bytes of a request's line and headers (HTTP/2: of the decoded list). Beyond: 431; an HTTP/2 list that is longer by
+    /// so much that its undecoded rest doesn't fit either ends the connection with `COMPRESSION_ERROR`, because skipping it
+    /// would leave the two sides' compression tables apart.
     pub header_bytes_max: u32,
     /// Headers of an HTTP/1 request. Beyond: 431.
     pub headers_max: usize,

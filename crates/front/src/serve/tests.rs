@@ -1,5 +1,6 @@
 //! Every bound of a listener, over real sockets, and how it drains.
 
+mod foreign;
 mod http2;
 
 use std::net::SocketAddr;
@@ -219,7 +220,7 @@ async fn a_request_that_takes_too_long_is_answered_so() {
 struct PanicsAtReset(ClientDoor<Fake>);
 
 impl Door for PanicsAtReset {
-    async fn answer(&self, request: http::Request<hyper::body::Incoming>) -> http::Response<DoorBody> {
+    async fn answer(&self, request: http::Request<RequestBody>) -> http::Response<DoorBody> {
         assert!(!request.uri().path().ends_with("/Reset"), "as the test wants it");
         self.0.answer(request).await
     }

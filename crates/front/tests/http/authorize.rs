@@ -227,6 +227,13 @@ async fn a_wrong_question_is_400_and_names_the_parameter() {
     }
     let target = "/v1/authorize?domain=api";
     refuses(AuthorizeConfig::default(), target, &[("x-original-uri", "no path")], "x-original-uri").await;
-    refuses(AuthorizeConfig::default(), target, &[("x-request-timeout-ms", "x")], "x-request-timeout-ms")
-        .await;
+}
+
+#[tokio::test]
+async fn a_forwarded_deadline_is_the_clients_and_does_not_count() {
+    for sent in ["1", "x"] {
+        let (config, target) = (AuthorizeConfig::default(), "/v1/authorize?domain=api");
+        let asked = asked_by(config, Method::GET, target, &[("x-request-timeout-ms", sent)]).await;
+        assert_eq!(asked.budget, None);
+    }
 }

@@ -63,6 +63,41 @@ async fn headers_past_their_bound_are_answered_431_on_their_stream_only() {
     assert_eq!(livez(&requests).await, 200);
 }
 
+#[tokio::test]
+async fn bodies_that_never_come_hold_no_place_and_one_that_comes_late_is_answered() {
+    let server = Server::start(ServerLimits { in_flight_max: 1, ..ServerLimits::default() }).await;
+    let (mut requests, _connection) = connect(&server).await;
+    let mut stalled = Vec::new();
+    for _ in 0..5 {
+        let request = http::Request::post("http://a/v1/check").header("content-type", "application/json");
+        stalled.push(requests.send_request(request.body(()).unwrap(), false).unwrap());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(status(&server.exchange(&check_request("connection: close\r\n")).await), "200");
+    let (answer, mut body) = stalled.pop().unwrap();
+    body.send_data(Bytes::from_static(br#"{"domain":"api","attributes":{"ip":"a"}}"#), true).unwrap();
+    assert_eq!(answer.await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_body_that_comes_when_no_place_is_left_is_shed_undecided() {
+    let fake = Arc::new(Fake { takes: Duration::from_millis(300), ..Fake::allowing() });
+    let limits = ServerLimits { in_flight_max: 1, ..ServerLimits::default() };
+    let server = Server::of(ClientDoor::new(Arc::clone(&fake), HttpConfig::default()), limits).await;
+    let (mut requests, _connection) = connect(&server).await;
+    let request = http::Request::post("http://a/v1/check").header("content-type", "application/json");
+    let (answer, mut body) = requests.send_request(request.body(()).unwrap(), false).unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut held = server.connect().await;
+    held.write_all(check_request("connection: close\r\n").as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    body.send_data(Bytes::from_static(br#"{"domain":"api","attributes":{"ip":"a"}}"#), true).unwrap();
+    assert_eq!(answer.await.unwrap().status(), 503);
+    assert_eq!(livez(&requests).await, 200, "probes need no place");
+    assert_eq!(status(&all(&mut held).await), "200");
+    assert_eq!(fake.asked.lock().len(), 1);
+}
+
 fn send_bytes(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
