@@ -77,8 +77,8 @@ fn nesting_of_any_depth_and_kind_is_refused() {
 fn size_is_bounded_in_every_direction() {
     let message = |text: &str| read(text).unwrap_err()[0].message.clone();
     assert!(message(&" ".repeat((1 << 20) + 1)).contains("more than 1048576"));
-    let rules: String = (0..1_001).map(|index| format!("  - {{ name: r{index}, limit: 1/s }}\n")).collect();
-    assert!(message(&format!("domain: api\nlimits:\n{rules}")).contains("more than 1000"));
+    let rules: String = (0..257).map(|index| format!("  - {{ name: r{index}, limit: 1/s }}\n")).collect();
+    assert!(message(&format!("domain: api\nlimits:\n{rules}")).contains("more than 256"));
     let keys: String = (0..20_000).map(|index| format!("k{index}: 1\n")).collect();
     assert!(message(&keys).contains("more than 128 keys"));
     let values = vec!["x"; 257].join(", ");

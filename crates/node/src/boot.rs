@@ -88,7 +88,7 @@ pub(crate) fn core(config: &Config) -> Result<Core<LocalAuthority>, StartError> 
         LoadError::Mistakes(mistakes) => StartError::Rules(mistakes),
     })?;
     let demands_max = usize::try_from(bounds.items_max).unwrap_or(usize::MAX);
-    let rules = rules.since_by(authority.line());
+    let rules = rules.since_by(authority.line()).with_fallback_domain(config.authorize.domain.clone());
     Ok(Core::new(Arc::new(rules), authority, metrics, demands_max))
 }
 

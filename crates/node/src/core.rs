@@ -7,6 +7,7 @@ use parking_lot::RwLock;
 
 use crate::authority::Authority;
 use crate::clock::BootTime;
+use crate::fullness::Fullness;
 use crate::metrics::Metrics;
 use crate::rules::RulesInForce;
 
@@ -19,6 +20,7 @@ pub(crate) struct Core<A> {
     pub(crate) started: BootTime,
     /// Counters that one request may be charged to; more are refused as invalid.
     pub(crate) demands_max: usize,
+    pub(crate) fullness: Fullness,
     readiness: RwLock<Readiness>,
 }
 
@@ -35,6 +37,7 @@ impl<A: Authority> Core<A> {
             metrics,
             started: BootTime::now(),
             demands_max,
+            fullness: Fullness::default(),
             readiness: RwLock::new(Readiness::NotReady("starting".to_owned())),
         }
     }

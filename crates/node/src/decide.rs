@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_front::{CheckError, Decider, Readiness, ResetTarget, bounds};
+use leasehold_limit::Decision;
 use leasehold_limit::check::{Answer, Request};
 use leasehold_limit::rules::{Rule, RuleBook};
 use leasehold_model::{Key, Nanos, RequestId};
@@ -41,6 +42,7 @@ impl<A: Authority> Decider for Core<A> {
         let mut plan = planned()?;
         let mut rounds = 0;
         while self.settle(&mut plan, request.request_id, deadline).await? == Settled::KeysFull {
+            self.fullness.note(request.domain);
             rounds += 1;
             if rounds > ROUNDS_MAX {
                 return Err(overloaded("the domain holds as many counters as it may"));
@@ -135,7 +137,12 @@ impl<A: Authority> Core<A> {
     async fn look(&self, plan: &mut Plan, deadline: Deadline) {
         let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await;
         let Some(Reply::Acquired(mut looked)) = asked else { return };
-        if looked.admitted && !plan.only_peeks() {
+        if plan.only_peeks() {
+            let no_room = self.without_room(plan, &looked.decisions, deadline).await;
+            plan.decided(&looked);
+            return plan.no_room_for(&no_room);
+        }
+        if looked.admitted {
             // What would be taken isn't: the counters as they are now.
             let seen = self.preview(plan.limits(), plan.as_peeks(), deadline).await;
             let Some(Reply::Acquired(seen)) = seen else { return };
@@ -147,6 +154,28 @@ impl<A: Authority> Core<A> {
             }
         }
         plan.decided(&looked);
+    }
+
+    /// The demands, by place, that a check instead of this peek would find no room for. `looks` are the counters as they
+    /// are.
+    async fn without_room(&self, plan: &Plan, looks: &[Decision], deadline: Deadline) -> Vec<usize> {
+        let new: Vec<_> = (0..looks.len()).filter(|&place| plan.is_new(place, &looks[place])).collect();
+        if new.is_empty() {
+            return new;
+        }
+        let mut checks = plan.as_checks();
+        let asked = self.preview(plan.limits(), checks.clone(), deadline).await;
+        let Some(Reply::Refused(Refusal::KeysFull(_))) = asked else { return Vec::new() };
+        plan.let_go_of_new_among(&mut checks, looks);
+        match self.preview(plan.limits(), checks, deadline).await {
+            Some(Reply::Acquired(asked)) if asked.admitted => {
+                new.into_iter().filter(|&place| asked.decisions[place].granted == 0).collect()
+            }
+            // Refused by a counter that is there: each says what it holds.
+            Some(Reply::Acquired(_)) => Vec::new(),
+            // Refused by those that declare it: the others aren't charged, and say what they hold.
+            _ => new.into_iter().filter(|&place| !plan.may_go_uncharged(place)).collect(),
+        }
     }
 
     async fn preview(&self, limits: &[LimitSpec], acquire: Acquire, deadline: Deadline) -> Option<Reply> {

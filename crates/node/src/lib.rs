@@ -11,6 +11,7 @@ pub mod config;
 mod core;
 mod decide;
 pub mod files;
+mod fullness;
 pub mod logging;
 mod metrics;
 mod node;

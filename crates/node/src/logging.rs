@@ -82,3 +82,6 @@ mod tests {
         }
     }
 }
+
+#[cfg(test)]
+pub(crate) mod kept;

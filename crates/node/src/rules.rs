@@ -35,6 +35,8 @@ pub(crate) struct RulesInForce {
     metrics: Arc<Metrics>,
     /// Tells since when a rule set is in force. `None`: each always was.
     line: Option<Line>,
+    /// The domain of requests that name none. Without rules they all pass, so the log warns of that.
+    fallback_domain: Option<String>,
     active: ArcSwap<Active>,
     /// The files that were last looked at, in force or refused. `None`: they could not be read. Held by whoever changes
     /// rules.
@@ -90,6 +92,7 @@ impl RulesInForce {
             secret,
             metrics,
             line: None,
+            fallback_domain: None,
             active: ArcSwap::from_pointee(active),
             change: Mutex::new(Some(files)),
             history: Mutex::default(),
@@ -99,6 +102,29 @@ impl RulesInForce {
     /// These, with later sets in force since what `line` says when they are swapped in.
     pub(crate) fn since_by(self, line: Line) -> Self {
         Self { line: Some(line), ..self }
+    }
+
+    /// These, with a warning now and at each change while `domain` has no rules.
+    pub(crate) fn with_fallback_domain(self, domain: Option<String>) -> Self {
+        let rules = Self { fallback_domain: domain, ..self };
+        rules.warn_of_missing(None);
+        rules
+    }
+
+    /// Warns of domains without rules that had some, or that requests fall back to: their requests pass without a limit.
+    fn warn_of_missing(&self, old: Option<&RuleBook>) {
+        let active = self.active.load();
+        for domain in old.map(|old| domains_missing_from(old, &active.book)).unwrap_or_default() {
+            tracing::warn!(domain, "this domain has no rules any more: its requests pass without a limit");
+        }
+        if let Some(domain) =
+            self.fallback_domain.as_deref().filter(|name| !active.book.domains.contains_key(*name))
+        {
+            tracing::warn!(
+                domain,
+                "authorize.domain has no rules: requests that name no domain pass without a limit"
+            );
+        }
     }
 
     /// The rule set in force.
@@ -209,6 +235,7 @@ impl RulesInForce {
         self.metrics.forget_rules_missing_from(&old.book, &self.active.load().book);
         self.metrics.rules_version(version);
         self.metrics.reload_accepted();
+        self.warn_of_missing(Some(&old.book));
         let mut history = self.history.lock();
         history.mistakes.clear();
         history.accepted += 1;
@@ -258,6 +285,14 @@ fn build(
     let book = RuleBook::new(version, domains)?;
     let meters = metrics.meters(&book);
     Ok(Active { book: Arc::new(book), meters, files, homes })
+}
+
+/// Domains that had rules and have none now.
+fn domains_missing_from<'o>(old: &'o RuleBook, new: &RuleBook) -> Vec<&'o str> {
+    let limited =
+        |book: &RuleBook, name: &str| book.domains.get(name).is_some_and(|held| !held.rules.is_empty());
+    let names = old.domains.keys().map(|name| &**name);
+    names.filter(|name| limited(old, name) && !limited(new, name)).collect()
 }
 
 fn replaced(files: &[RuleFile], path: &Path, text: &str) -> Vec<RuleFile> {

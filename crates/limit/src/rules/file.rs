@@ -13,8 +13,9 @@ use super::yaml::{self, Node, Value};
 use super::{Domain, Rule, RuleError};
 use crate::{KeySecret, RuleKeys};
 
-/// Most rules of one domain: every request is held against each of them.
-pub const RULES_MAX: usize = 1_000;
+/// Most rules of one domain: as many counters as one request may ask. With more, a request that matches them all could
+/// not be decided, so the file is refused.
+pub const RULES_MAX: usize = 256;
 
 /// Most overrides of one domain. Past it, give the values a plan as an attribute and the plan a rule.
 pub const OVERRIDES_MAX: usize = 10_000;

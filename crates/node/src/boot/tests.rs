@@ -56,3 +56,9 @@ fn a_secret_is_read_from_a_file_and_from_nothing_that_never_ends() {
     let error = secret(Some(Path::new("/dev/zero"))).expect_err("a device").to_string();
     assert!(error.contains("/dev/zero") && error.contains("not a regular file"), "{error}");
 }
+
+#[test]
+fn a_request_may_ask_a_counter_of_every_rule_that_a_domain_may_have() {
+    let items_max = usize::try_from(shard_bounds(&CountersConfig::default()).items_max).expect("small");
+    assert!(leasehold_limit::rules::RULES_MAX <= items_max);
+}

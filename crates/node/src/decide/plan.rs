@@ -142,6 +142,26 @@ impl Plan {
         Acquire { id: None, demands: self.demands.iter().map(peek).collect() }
     }
 
+    /// The demands of a check of one unit, whose answer a peek foretells.
+    pub(super) fn as_checks(&self) -> Acquire {
+        let check = |demand: &Demand| Demand { ask: Ask::exactly(1), ..*demand };
+        Acquire { id: None, demands: self.demands.iter().map(check).collect() }
+    }
+
+    /// Of `checks`, lets go those that [`Self::let_go_of_new`] would of a check.
+    pub(super) fn let_go_of_new_among(&self, checks: &mut Acquire, looks: &[Decision]) {
+        for (index, (demand, look)) in checks.demands.iter_mut().zip(looks).enumerate() {
+            demand.shadow |= self.is_new(index, look) && self.may_go_uncharged(index);
+        }
+    }
+
+    /// Notes that these demands, by place, would find no room for the counter they need.
+    pub(super) fn no_room_for(&mut self, places: &[usize]) {
+        for &place in places {
+            self.answer_mut(place).outcome = Outcome::Unavailable;
+        }
+    }
+
     /// Lets what needs a counter that isn't there go uncharged, where the rule allows that. `looks` are the counters as
     /// they are, a demand each.
     ///
@@ -149,8 +169,7 @@ impl Plan {
     /// stays the same under its id, so that a retry is told what the first try was.
     pub(super) fn let_go_of_new(&mut self, looks: &[Decision]) {
         for (index, look) in looks.iter().enumerate() {
-            if self.needs_room(index, look) && self.answer(index).rule.on_unavailable == OnUnavailable::Allow
-            {
+            if self.needs_room(index, look) && self.may_go_uncharged(index) {
                 self.demands[index].shadow = true;
             }
         }
@@ -166,9 +185,18 @@ impl Plan {
         self.slots.retain(|_| each.next() != Some(&true));
     }
 
-    /// A counter that isn't there looks like a fresh one. One that is fresh and there refuses nothing either.
     fn needs_room(&self, index: usize, look: &Decision) -> bool {
-        look.reset_after == Nanos::ZERO && !self.slots[index].peek && !self.demands[index].shadow
+        self.is_new(index, look) && !self.slots[index].peek
+    }
+
+    /// A counter that isn't there looks like a fresh one. One that is fresh and there refuses nothing either. A shadow's
+    /// hinders nobody.
+    pub(super) fn is_new(&self, index: usize, look: &Decision) -> bool {
+        look.reset_after == Nanos::ZERO && !self.demands[index].shadow
+    }
+
+    pub(super) fn may_go_uncharged(&self, index: usize) -> bool {
+        self.answer(index).rule.on_unavailable == OnUnavailable::Allow
     }
 
     /// Notes what the counters said of every demand, in order.

@@ -9,6 +9,7 @@ use leasehold_shard::Bounds;
 
 use super::*;
 use crate::authority::{Holdings, LocalAuthority};
+use crate::logging::kept::Log;
 use crate::metrics::{Metrics, Totals};
 use crate::rules::{RulesInForce, Source};
 
@@ -408,36 +409,14 @@ async fn nothing_is_charged_for_a_caller_whose_deadline_has_passed() {
 
 #[tokio::test]
 async fn a_request_leaves_a_trace_without_its_attributes_values() {
-    let lines = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let writer = Arc::clone(&lines);
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || Lines(Arc::clone(&writer)))
-        .finish();
+    let log = Log::keep();
     let core = core(TEN_BY_USER);
-    let guard = tracing::subscriber::set_default(subscriber);
     check(&core, &[("user", "secret")]).await;
-    drop(guard);
-    let text = String::from_utf8(lines.lock().clone()).expect("text");
+    let text = log.text();
     for part in ["TRACE", "decided", "domain=\"d\"", "verdict=Allowed", "matched=1"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert!(!text.contains("secret"), "{text}");
-}
-
-/// Keeps what is logged.
-struct Lines(Arc<parking_lot::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 mod room;

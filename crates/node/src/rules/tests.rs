@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::authority::LocalAuthority;
+use crate::logging::kept::Log;
 
 /// An event or a poll comes within this, on a busy machine too.
 const NOTICED_WITHIN: Nanos = Nanos::from_secs(15);
@@ -337,4 +338,28 @@ fn what_is_no_file_among_the_rules_is_a_mistake_and_keeps_nobody_waiting() {
     let mistake = rules.status().errors.remove(0).to_string();
     assert!(mistake.contains("b.yaml") && mistake.contains("not a regular file"), "{mistake}");
     assert_eq!(n(&rules, "a"), 1);
+}
+
+#[test]
+fn a_domain_without_rules_that_requests_fall_back_to_or_that_had_some_is_warned_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for name in ["a", "b"] {
+        fs::write(folder.path().join(format!("{name}.yaml")), rules(name, 1)).expect("written");
+    }
+    let log = Log::keep();
+    let rules = load(Source::at(Some(folder.path()))).with_fallback_domain(Some("b".to_owned()));
+    assert!(!log.text().contains("WARN"), "{}", log.text());
+    fs::remove_file(folder.path().join("b.yaml")).expect("removed");
+    rules.reload();
+    let text = log.text();
+    assert!(
+        text.contains("WARN") && text.contains("no rules any more") && text.contains("domain=\"b\""),
+        "{text}"
+    );
+    assert!(text.contains("authorize.domain has no rules"), "{text}");
+    assert!(!text.contains("domain=\"a\""), "{text}");
+
+    let log = Log::keep();
+    let _rules = rules.with_fallback_domain(Some("aa".to_owned()));
+    assert!(log.text().contains("authorize.domain has no rules"), "{}", log.text());
 }

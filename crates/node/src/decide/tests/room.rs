@@ -57,7 +57,7 @@ fn agree(case: &Case, used: &mut BTreeMap<Counter, u64>, values: &[u8], cost: u6
                 assert_eq!(decision.allowed, held.unwrap_or(0) + cost.max(1) <= N, "{answered:?}");
                 refused |= enforced && !decision.allowed;
             }
-            Outcome::Unavailable => assert_eq!((held, cost > 0), (None, true), "held, yet not asked"),
+            Outcome::Unavailable => assert_eq!(held, None, "held, yet not asked"),
             Outcome::Unidentified => panic!("every value is there"),
         }
     }
@@ -75,6 +75,12 @@ fn agree(case: &Case, used: &mut BTreeMap<Counter, u64>, values: &[u8], cost: u6
     assert!(used.len() <= usize::try_from(case.keys_max).expect("small"));
 }
 
+/// What an answer says of its verdict, and of each limit whether it was asked and whether it allows.
+fn told(answer: &Answer) -> (Verdict, bool, Vec<Option<bool>>) {
+    let allowed = answer.matched().map(|matched| matched.decision().map(|decision| decision.allowed));
+    (answer.verdict, answer.degraded, allowed.collect())
+}
+
 async fn run(case: &Case) {
     let core = tight_core(case.keys_max, 10, &rules_text(&case.rules));
     let names: Vec<_> = (0..case.rules.len()).map(|index| format!("a{index}")).collect();
@@ -84,16 +90,24 @@ async fn run(case: &Case) {
     };
     let mut used = BTreeMap::new();
     for (values, cost) in &case.requests {
+        let foretold = peek(&core, &attributes(values)).await;
+        agree(case, &mut used, values, 0, &foretold);
         let answer = core.check(&request(&attributes(values), *cost), None).await.expect("decided");
+        if *cost == 1 {
+            assert_eq!(told(&foretold), told(&answer), "a peek answers as the check would");
+        }
         agree(case, &mut used, values, *cost, &answer);
     }
     assert_eq!(core.authority.holdings().keys, u64::try_from(used.len()).expect("small"));
     for value in 0..3 {
         let answer = peek(&core, &attributes(&vec![value; case.rules.len()])).await;
         let expected: Vec<_> = (0..case.rules.len())
-            .map(|index| Some(N - used.get(&(index, value)).copied().unwrap_or(0)))
+            .zip(answer.matched())
+            .filter(|(_, answered)| answered.outcome != Outcome::Unavailable)
+            .map(|(index, _)| N - used.get(&(index, value)).copied().unwrap_or(0))
             .collect();
-        assert_eq!(remaining(&answer), expected, "what is charged is what was answered");
+        let remaining: Vec<_> = remaining(&answer).into_iter().flatten().collect();
+        assert_eq!(remaining, expected, "what is charged is what was answered");
     }
 }
 
@@ -140,4 +154,16 @@ async fn a_concurrent_flood_of_new_counters_gets_no_more_past_the_limit_that_is_
         admitted += u32::from(check.await.expect("no panic"));
     }
     assert_eq!((admitted, core.authority.holdings().keys), (10, 3));
+}
+
+#[tokio::test]
+async fn a_peek_at_a_counter_that_has_no_room_is_answered_as_its_rule_declares() {
+    for (on_unavailable, verdict) in [("allow", Verdict::Allowed), ("deny", Verdict::Unavailable)] {
+        let core = tight_core(2, 1, &everybody_and_users(on_unavailable));
+        check(&core, &[("user", "first")]).await;
+        let peeked = peek(&core, &[("user", "new")]).await;
+        assert_eq!((peeked.verdict, peeked.degraded), (verdict, true));
+        assert_eq!(told(&peeked), told(&check(&core, &[("user", "new")]).await));
+        assert!(!peek(&core, &[("user", "first")]).await.degraded);
+    }
 }
