@@ -89,7 +89,7 @@ fn size_is_bounded_in_every_direction() {
 #[test]
 fn noise_gets_a_bounded_list_of_mistakes() {
     let noise: String =
-        (0..900).map(|index| format!("  - {{ name: 1{index}, limit: x, burst: y }}\n")).collect();
+        (0..250).map(|index| format!("  - {{ name: 1{index}, limit: x, burst: y }}\n")).collect();
     let errors = read(&format!("domain: api\nlimits:\n{noise}")).unwrap_err();
     assert_eq!(errors.len(), 101);
     assert!(errors[100].message.starts_with("more than 100 mistakes"));
