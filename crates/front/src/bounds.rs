@@ -20,6 +20,11 @@ pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 4096;
 pub const DESCRIPTORS_MAX: usize = 32;
 /// Checks of one batch, so that one message can't hold a worker for long. More: refused as invalid.
 pub const BATCH_MAX: usize = 1000;
+/// Limits that the answer to one batch tells of, so that a small batch under many rules has no huge answer. Items past it are
+/// not decided; each is refused in its place.
+pub const BATCH_LIMITS_TOLD_MAX: usize = 10_000;
+/// What an item past [`BATCH_LIMITS_TOLD_MAX`] is told.
+pub(crate) const BATCH_FULL: &str = "the answers before this one fill the batch's answer; nothing was charged, send this check in another batch";
 /// Bytes of a request id. Longer: refused as invalid.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Bytes of a request's body or message at the clients' doors. Larger: refused before it is read to its end.

@@ -3,6 +3,7 @@
 //! An accept loop of our own, because a connection cap, a deadline for the first bytes and a pause when descriptors run
 //! out belong to none of the libraries below. What a connection may do is in [`ServerLimits`].
 
+mod activity;
 mod connection;
 mod door;
 mod guard;
@@ -12,6 +13,7 @@ mod place;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -33,7 +35,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often at most the log says that connections are refused.
 const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 
-/// Serves until `shutdown`, then stops accepting, lets what is in flight finish within `drain_timeout`, and returns.
+/// Serves until `shutdown`, then stops accepting, lets what is in flight finish within `drain_timeout`, and returns whether
+/// all of it did.
 ///
 /// A request's extensions carry its peer as [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo), gRPC's excepted.
 pub async fn serve<D: Door>(
@@ -41,16 +44,21 @@ pub async fn serve<D: Door>(
     door: D,
     limits: ServerLimits,
     shutdown: CancellationToken,
-) {
+) -> bool {
     let slots = Arc::new(Semaphore::new(limits.connections_max));
     let guard = Arc::new(Guard::new(door, &limits));
     let limits = Arc::new(limits);
     let tracker = TaskTracker::new();
-    let mut refusals = Refusals::default();
+    let is_cut = Arc::new(AtomicBool::new(false));
+    let mut refusals = Refusals { connections_max: limits.connections_max, unsaid: 0, said_at: None };
     loop {
         let accepted = tokio::select! {
             biased;
             () = shutdown.cancelled() => break,
+            () = refusals.due() => {
+                refusals.say();
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         let (stream, peer) = match accepted {
@@ -62,33 +70,53 @@ pub async fn serve<D: Door>(
         };
         let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
             // Closed at once rather than left waiting: its caller can turn to another server.
-            refusals.note(limits.connections_max);
+            refusals.note();
             continue;
         };
         let (guard, limits, draining) = (Arc::clone(&guard), Arc::clone(&limits), shutdown.child_token());
+        let is_cut = Arc::clone(&is_cut);
         tracker.spawn(async move {
-            connection::run(stream, peer, guard, &limits, draining).await;
+            if !connection::run(stream, peer, guard, &limits, draining).await {
+                is_cut.store(true, Ordering::Relaxed);
+            }
             drop(slot);
         });
     }
     drop(listener);
+    refusals.say();
     tracker.close();
     tracker.wait().await;
+    !is_cut.load(Ordering::Relaxed)
 }
 
-/// Connections refused at the cap, and when the log last said so.
-#[derive(Default)]
+/// Connections refused at the cap that the log hasn't told of, and when it last did.
 struct Refusals {
+    connections_max: usize,
     unsaid: u64,
     said_at: Option<Instant>,
 }
 
 impl Refusals {
-    fn note(&mut self, connections_max: usize) {
+    fn note(&mut self) {
         self.unsaid += 1;
         if self.said_at.is_none_or(|said_at| said_at.elapsed() >= REFUSAL_LOG_PERIOD) {
-            tracing::warn!(connections_max, refused = self.unsaid, "refusing connections");
-            *self = Self { unsaid: 0, said_at: Some(Instant::now()) };
+            self.say();
+        }
+    }
+
+    fn say(&mut self) {
+        if self.unsaid > 0 {
+            let (connections_max, refused) = (self.connections_max, std::mem::take(&mut self.unsaid));
+            tracing::warn!(connections_max, refused, "refused connections since the last such line");
+            self.said_at = Some(Instant::now());
+        }
+    }
+
+    /// Ends when those not yet told of are to be told.
+    async fn due(&self) {
+        match self.said_at.filter(|_| self.unsaid > 0) {
+            Some(said_at) => tokio::time::sleep_until(said_at + REFUSAL_LOG_PERIOD).await,
+            None => std::future::pending().await,
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct Node {
 struct Served {
     addr: SocketAddr,
     stop: CancellationToken,
-    task: JoinHandle<()>,
+    task: JoinHandle<bool>,
 }
 
 impl Node {
@@ -148,8 +148,8 @@ impl Served {
     /// Takes nobody new and waits for those inside; whether they finished within `drain`.
     async fn close(mut self, drain: Duration) -> bool {
         self.stop.cancel();
-        if timeout(drain, &mut self.task).await.is_ok() {
-            return true;
+        if let Ok(finished) = timeout(drain, &mut self.task).await {
+            return finished.unwrap_or(false);
         }
         // Its own drain ends now as well, and cuts off the rest.
         if timeout(CUT_OFF_WITHIN, &mut self.task).await.is_err() {

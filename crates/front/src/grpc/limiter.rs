@@ -101,10 +101,19 @@ impl<D: Decider> LimiterService<D> {
         let status_errors = wants_status_errors(headers);
         let deadline = budget(headers).and_then(|budget| Instant::now().checked_add(budget));
         let mut results = Vec::with_capacity(checks.len());
+        let mut told = 0;
         for check in checks {
+            if told >= bounds::BATCH_LIMITS_TOLD_MAX {
+                let full = status::to_proto(&Status::out_of_range(bounds::BATCH_FULL));
+                results.push(v1::BatchResult { result: Some(v1::batch_result::Result::Error(full)) });
+                continue;
+            }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let result = match self.check_one(check, left, status_errors).await {
-                Ok(response) => v1::batch_result::Result::Response(response),
+                Ok(response) => {
+                    told += response.matched.len();
+                    v1::batch_result::Result::Response(response)
+                }
                 Err(error) => v1::batch_result::Result::Error(status::to_proto(&error)),
             };
             results.push(v1::BatchResult { result: Some(result) });

@@ -21,7 +21,7 @@ use super::config::HttpConfig;
 use super::json::echo;
 use super::problem::Problem;
 use super::request::{self, Body, Check, Mode, Reset};
-use crate::{CheckError, Decider, Readiness, ResetTarget};
+use crate::{CheckError, Decider, Readiness, ResetTarget, bounds};
 
 /// What every route needs.
 pub(super) struct Door<D> {
@@ -106,7 +106,8 @@ async fn decide<D: Decider>(
     }
 }
 
-/// Decides a batch in order. Its items share the caller's deadline: each gets what those before it left.
+/// Decides a batch in order, until its answer is full. Its items share the caller's deadline: each gets what those before
+/// it left.
 async fn batch<D: Decider>(
     door: &Door<D>,
     checks: Vec<Result<Check<'_>, CheckError>>,
@@ -114,9 +115,17 @@ async fn batch<D: Decider>(
 ) -> Batch {
     let deadline = budget.map(|budget| Instant::now() + budget);
     let mut results = Vec::with_capacity(checks.len());
+    let mut told = 0;
     for check in checks {
+        if told >= bounds::BATCH_LIMITS_TOLD_MAX {
+            let full = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, bounds::BATCH_FULL);
+            results.push(Item::Refused(full));
+            continue;
+        }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        results.push(item(door, check, left).await);
+        let item = item(door, check, left).await;
+        told += item.limits_told();
+        results.push(item);
     }
     Batch { results }
 }
@@ -146,6 +155,15 @@ struct Batch {
 enum Item {
     Decided(leasehold_limit::check::Answer, bool),
     Refused(Problem),
+}
+
+impl Item {
+    fn limits_told(&self) -> usize {
+        match self {
+            Self::Decided(answer, _) => answer.matched().count(),
+            Self::Refused(_) => 0,
+        }
+    }
 }
 
 impl Serialize for Batch {

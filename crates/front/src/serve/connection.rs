@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::activity::{Activity, Answering, Watched};
 use super::door::Door;
 use super::guard::Guard;
 use super::inline::InlineFirst;
@@ -34,49 +35,66 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// When the kernel asks a silent peer whether it is there.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
+/// How often a drain looks whether a connection is still busy. One that wasn't in all that time, because it idles or never
+/// ended its headers, is closed.
+const QUIET_PERIOD: Duration = Duration::from_millis(500);
+
 enum Protocol {
     Http1,
     Http2,
 }
 
-/// Serves one connection to its end, or until `draining` and what was in flight is done.
+/// Serves one connection to its end, or until `draining` and what was in flight is done. `false`: that had to be cut off.
 pub(super) async fn run<D: Door>(
     stream: TcpStream,
     peer: SocketAddr,
     guard: Arc<Guard<D>>,
     limits: &ServerLimits,
     draining: CancellationToken,
-) {
+) -> bool {
     if let Err(error) = set_options(&stream) {
         tracing::debug!(%error, %peer, "socket options");
     }
     let protocol = tokio::select! {
         biased;
-        () = draining.cancelled() => return,
+        () = draining.cancelled() => return true,
         shown = tokio::time::timeout(limits.first_bytes_timeout, protocol(&stream)) => shown,
     };
     let Ok(Some(protocol)) = protocol else {
-        return tracing::debug!(%peer, "connection closed before it showed its protocol");
+        tracing::debug!(%peer, "connection closed before it showed its protocol");
+        return true;
     };
+    let activity = Arc::new(Activity::default());
+    let io = TokioIo::new(Watched::new(stream, limits.write_timeout, Arc::clone(&activity)));
+    let counted = Arc::clone(&activity);
     let service = hyper::service::service_fn(move |request| {
-        let guard = Arc::clone(&guard);
-        async move { Ok::<_, std::convert::Infallible>(guard.answer(request, peer).await) }
+        let (guard, in_flight) = (Arc::clone(&guard), counted.begin());
+        async move {
+            let answer = guard.answer(request, peer).await;
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Answering::new(body, in_flight)))
+        }
     });
-    let io = TokioIo::new(stream);
     let ended = match protocol {
         Protocol::Http1 => {
             let connection = pin!(http1(limits).serve_connection(io, service));
-            finish(connection, http1::Connection::graceful_shutdown, &draining, limits).await
+            finish(connection, http1::Connection::graceful_shutdown, &activity, &draining, limits).await
         }
         Protocol::Http2 => {
             let connection = pin!(http2(limits).serve_connection(io, service));
-            finish(connection, http2::Connection::graceful_shutdown, &draining, limits).await
+            finish(connection, http2::Connection::graceful_shutdown, &activity, &draining, limits).await
         }
     };
     match ended {
-        Some(Ok(())) => {}
-        Some(Err(error)) => tracing::debug!(%peer, %error, "connection ended with an error"),
-        None => tracing::info!(%peer, "connection cut off: it did not finish within the drain timeout"),
+        Ended::Done | Ended::Quiet => true,
+        Ended::Broken(error) => {
+            tracing::debug!(%peer, %error, "connection ended with an error");
+            // What the peer broke off was not cut off by us; what it never took was.
+            !(draining.is_cancelled() && activity.is_stalled())
+        }
+        Ended::CutOff => {
+            tracing::info!(%peer, "connection cut off: it did not finish within the drain timeout");
+            false
+        }
     }
 }
 
@@ -136,18 +154,48 @@ fn http2(limits: &ServerLimits) -> http2::Builder<InlineFirst> {
     builder
 }
 
-/// Drives a connection to its end; at a drain it takes no new requests and has so long to end. `None`: it was cut off.
+/// How a connection ended.
+enum Ended {
+    Done,
+    Broken(hyper::Error),
+    /// Closed by a drain with nothing in flight.
+    Quiet,
+    /// Closed by a drain at its timeout, with something in flight.
+    CutOff,
+}
+
+impl From<hyper::Result<()>> for Ended {
+    fn from(ended: hyper::Result<()>) -> Self {
+        ended.map_or_else(Self::Broken, |()| Self::Done)
+    }
+}
+
+/// Drives a connection to its end; at a drain it takes no new requests and has so long to end those it has.
 async fn finish<C: Future<Output = hyper::Result<()>>>(
     mut connection: Pin<&mut C>,
     graceful_shutdown: impl FnOnce(Pin<&mut C>),
+    activity: &Activity,
     draining: &CancellationToken,
     limits: &ServerLimits,
-) -> Option<hyper::Result<()>> {
+) -> Ended {
     tokio::select! {
         biased;
-        ended = connection.as_mut() => return Some(ended),
+        ended = connection.as_mut() => return ended.into(),
         () = draining.cancelled() => {}
     }
     graceful_shutdown(connection.as_mut());
-    tokio::time::timeout(limits.drain_timeout, connection).await.ok()
+    let draining = async {
+        let mut written_bytes = activity.written_bytes();
+        loop {
+            if let Ok(ended) = tokio::time::timeout(QUIET_PERIOD, connection.as_mut()).await {
+                return ended.into();
+            }
+            let before = std::mem::replace(&mut written_bytes, activity.written_bytes());
+            if before == written_bytes && !activity.is_busy() {
+                return Ended::Quiet;
+            }
+        }
+    };
+    let ended = tokio::time::timeout(limits.drain_timeout, draining).await;
+    ended.unwrap_or(if activity.is_busy() { Ended::CutOff } else { Ended::Quiet })
 }

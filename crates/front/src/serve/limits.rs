@@ -24,11 +24,14 @@ pub struct ServerLimits {
     pub header_timeout: Duration,
     /// Time for one request, its body included, until its response begins. Beyond: 503, or `DEADLINE_EXCEEDED`.
     pub request_timeout: Duration,
+    /// Time in which a peer must take something of what is written to it. Beyond: closed, so that callers who never read
+    /// their answers hold no memory.
+    pub write_timeout: Duration,
     /// HTTP/2: how often a silent peer is pinged.
     pub ping_interval: Duration,
     /// HTTP/2: time to answer a ping. Beyond: closed.
     pub ping_timeout: Duration,
-    /// Time at shutdown for what is in flight. Beyond: cut off.
+    /// Time at shutdown for what is in flight. Beyond: cut off. A connection with nothing in flight isn't waited for.
     pub drain_timeout: Duration,
 }
 
@@ -43,6 +46,7 @@ impl Default for ServerLimits {
             first_bytes_timeout: Duration::from_secs(5),
             header_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(10),
             ping_interval: Duration::from_secs(20),
             ping_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(10),

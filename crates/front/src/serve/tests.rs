@@ -1,5 +1,6 @@
 //! Every bound of a listener, over real sockets, and how it drains.
 
+mod drain;
 mod foreign;
 mod http2;
 
@@ -31,7 +32,7 @@ const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: applica
 struct Server {
     address: SocketAddr,
     shutdown: CancellationToken,
-    ended: JoinHandle<()>,
+    ended: JoinHandle<bool>,
 }
 
 impl Server {
@@ -238,31 +239,53 @@ async fn a_panic_ends_its_own_stream_only() {
     held.await.unwrap().expect("the neighbour on the same connection is answered");
 }
 
+/// Answers with more than the kernel buffers, so that somebody has to read.
+async fn talkative(limits: ServerLimits) -> Server {
+    let router = axum::Router::new().route("/", get(async || vec![b'x'; LONG]));
+    Server::of(router, limits).await
+}
+
+const LONG: usize = 32 * 1024 * 1024;
+
 #[tokio::test]
-async fn a_drain_lets_what_is_in_flight_finish() {
-    let server = Server::taking(Duration::from_millis(200), ServerLimits::default()).await;
-    let mut client = LimiterClient::new(server.channel().await);
-    let mut http = server.connect().await;
-    let mut idle = server.connect().await;
-    http.write_all(check_request("").as_bytes()).await.unwrap();
-    let check = tokio::spawn(async move { client.check(message()).await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    server.shutdown.cancel();
-    assert_eq!(all(&mut idle).await, "");
-    assert_eq!(check.await.unwrap().unwrap().get_ref().verdict(), v1::Verdict::Allowed);
-    assert_eq!(status(&all(&mut http).await), "200");
-    tokio::time::timeout(PATIENCE, server.ended).await.unwrap().unwrap();
-    assert!(TcpStream::connect(server.address).await.is_err());
+async fn a_peer_that_never_reads_its_answers_is_cut() {
+    let limits = ServerLimits { write_timeout: Duration::from_millis(100), ..ServerLimits::default() };
+    let mut stream = talkative(limits).await.connect().await;
+    stream.write_all(get_request("/").as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(all(&mut stream).await.len() < LONG);
 }
 
 #[tokio::test]
-async fn a_drain_ends_at_its_timeout() {
-    let limits = ServerLimits { drain_timeout: Duration::from_millis(50), ..ServerLimits::default() };
-    let server = Server::taking(PATIENCE * 2, limits).await;
-    let mut http = server.connect().await;
-    http.write_all(check_request("").as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    server.shutdown.cancel();
-    tokio::time::timeout(PATIENCE, server.ended).await.unwrap().unwrap();
-    assert_eq!(all(&mut http).await, "");
+async fn a_peer_that_reads_slowly_gets_all_of_its_answer() {
+    let write_timeout = Duration::from_millis(500);
+    let server = talkative(ServerLimits { write_timeout, ..ServerLimits::default() }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(get_request("/").as_bytes()).await.unwrap();
+    let (started, mut chunk, mut total) = (Instant::now(), vec![0; 256 * 1024], 0);
+    loop {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        match stream.read(&mut chunk).await.unwrap() {
+            0 => break,
+            read => total += read,
+        }
+    }
+    assert!(total > LONG);
+    assert!(started.elapsed() > write_timeout, "only a reader slower than the timeout proves it");
+}
+
+#[tokio::test]
+async fn every_refused_connection_is_told_of_in_time() {
+    let mut refusals = Refusals { connections_max: 1, unsaid: 0, said_at: None };
+    refusals.note();
+    assert_eq!(refusals.unsaid, 0, "the first is told of at once");
+    refusals.note();
+    refusals.note();
+    assert_eq!(refusals.unsaid, 2);
+    let due = tokio::time::timeout(Duration::from_millis(20), refusals.due()).await;
+    assert!(due.is_err(), "the next line has to wait");
+    refusals.said_at = Instant::now().checked_sub(REFUSAL_LOG_PERIOD);
+    tokio::time::timeout(PATIENCE, refusals.due()).await.expect("the rest is told of although no more come");
+    refusals.say();
+    assert_eq!(refusals.unsaid, 0);
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_front::CheckError;
+use leasehold_front::bounds::BATCH_LIMITS_TOLD_MAX;
 use leasehold_front::http::{HttpConfig, client_routes};
 use leasehold_limit::check::Verdict;
 use serde_json::json;
@@ -64,6 +65,19 @@ async fn a_batch_that_is_none_is_refused_as_a_whole() {
     request.headers_mut().insert("idempotency-key", "one".parse().unwrap());
     send(&router, request).await.is_problem(400, "Idempotency-Key");
     assert!(double.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn items_past_a_full_answer_are_refused_undecided() {
+    let many = vec![("login", allowed(4, SECOND, 0)); BATCH_LIMITS_TOLD_MAX / 2];
+    let double = Arc::new(Double::new(move |_| Ok(answer(Verdict::Allowed, &many))));
+    let checks = [r#"{"domain":"api","attributes":{"a":"1"}}"#; 4].join(",");
+    let request = json_request("/v1/check", format!(r#"{{"checks": [{checks}]}}"#));
+    let reply = send(&client_routes(Arc::clone(&double), HttpConfig::default()), request).await;
+    let results = reply.json()["results"].as_array().unwrap().clone();
+    let statuses: Vec<_> = results.iter().map(|result| result["status"].clone()).collect();
+    assert_eq!(statuses, [200, 200, 413, 413]);
+    assert_eq!(double.asked.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]

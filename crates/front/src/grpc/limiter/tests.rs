@@ -102,6 +102,21 @@ async fn one_bad_check_does_not_spoil_its_batch() {
 }
 
 #[tokio::test]
+async fn checks_past_a_full_answer_are_refused_undecided() {
+    let mut many = answer(Verdict::Allowed, passed());
+    let matched = many.descriptors[0].matched[0].clone();
+    many.descriptors[0].matched = vec![matched; bounds::BATCH_LIMITS_TOLD_MAX];
+    let service = service(Fake::answering(Ok(many)));
+    let request = tonic::Request::new(v1::CheckBatchRequest { checks: vec![message(); 2] });
+    let mut results = service.check_batch(request).await.unwrap().into_inner().results;
+    let Some(v1::batch_result::Result::Error(refused)) = results.remove(1).result else {
+        panic!("the second is answered");
+    };
+    assert_eq!(refused.code, i32::from(Code::OutOfRange));
+    assert_eq!(service.decider.asked.lock().len(), 1);
+}
+
+#[tokio::test]
 async fn an_empty_or_overlong_batch_is_refused() {
     for count in [0, bounds::BATCH_MAX + 1] {
         let checks = vec![message(); count];
