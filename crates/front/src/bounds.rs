@@ -82,6 +82,17 @@ pub fn attributes(path: impl fmt::Display, attributes: &[Attribute<'_>]) -> Resu
     Ok(())
 }
 
+/// Checks that there are attributes at all, where a caller lists them for one check.
+///
+/// # Errors
+/// [`CheckError::Invalid`] when there are none: they were forgotten, or filled in under another name.
+pub fn some_attributes(path: impl Into<String>, attributes: &[Attribute<'_>]) -> Result<(), CheckError> {
+    if attributes.is_empty() {
+        return Err(invalid(path, "it is empty; send at least one name and value"));
+    }
+    Ok(())
+}
+
 /// Checks a count or length against its bound.
 ///
 /// # Errors

@@ -69,6 +69,7 @@ impl<D: Decider> Limiter for LimiterService<D> {
         let message = request.into_inner();
         let attributes = attributes(&message.attributes);
         bounds::domain(&message.domain).map_err(|error| check_status(&error))?;
+        bounds::some_attributes("attributes", &attributes).map_err(|error| check_status(&error))?;
         bounds::attributes("attributes", &attributes).map_err(|error| check_status(&error))?;
         let rule = (!message.rule.is_empty()).then_some(message.rule.as_str());
         let target = ResetTarget { domain: &message.domain, attributes: &attributes, rule };
@@ -129,6 +130,7 @@ impl<D: Decider> LimiterService<D> {
         request_id: &str,
     ) -> Result<Request<'a>, CheckError> {
         bounds::domain(domain)?;
+        bounds::some_attributes("attributes", &descriptor.attributes)?;
         bounds::attributes("attributes", &descriptor.attributes)?;
         let request_id = match request_id {
             "" => None,

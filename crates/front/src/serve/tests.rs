@@ -86,7 +86,8 @@ fn check_request(extra: &str) -> String {
 }
 
 fn message() -> v1::CheckRequest {
-    v1::CheckRequest { domain: "api".into(), ..v1::CheckRequest::default() }
+    let attributes = vec![v1::Attribute { name: "ip".into(), value: "a".into() }];
+    v1::CheckRequest { domain: "api".into(), attributes, ..v1::CheckRequest::default() }
 }
 
 fn status(response: &str) -> &str {

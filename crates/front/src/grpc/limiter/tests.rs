@@ -73,13 +73,21 @@ async fn a_message_past_a_bound_is_refused_by_its_field() {
 }
 
 #[tokio::test]
+async fn no_attributes_are_a_mistake_as_over_http() {
+    check_invalid(v1::CheckRequest { attributes: vec![], ..message() }, "attributes: it is empty").await;
+    let message = v1::ResetRequest { domain: "api".into(), ..v1::ResetRequest::default() };
+    let refused = service(Fake::allowing()).reset(tonic::Request::new(message)).await;
+    assert_eq!(refused.expect_err("it should be refused").code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
 async fn a_callers_deadline_is_the_budget_and_its_id_the_domains_own() {
     let service = service(Fake::allowing());
     let mut request = tonic::Request::new(v1::CheckRequest { request_id: "abc".into(), ..message() });
     request.set_timeout(Duration::from_millis(20));
     service.check(request).await.unwrap();
     service
-        .peek(tonic::Request::new(v1::PeekRequest { domain: "api".into(), attributes: vec![] }))
+        .peek(tonic::Request::new(v1::PeekRequest { domain: "api".into(), attributes: message().attributes }))
         .await
         .unwrap();
     let asked = service.decider.asked.lock().clone();
@@ -129,7 +137,8 @@ async fn an_empty_or_overlong_batch_is_refused() {
 #[tokio::test]
 async fn a_reset_names_one_rule_or_none() {
     for (rule, expected) in [("", 2), ("login", 1)] {
-        let message = v1::ResetRequest { domain: "api".into(), attributes: vec![], rule: rule.into() };
+        let message =
+            v1::ResetRequest { domain: "api".into(), attributes: message().attributes, rule: rule.into() };
         let response = service(Fake::allowing()).reset(tonic::Request::new(message)).await.unwrap();
         assert_eq!(response.get_ref().reset, expected);
     }

@@ -98,6 +98,20 @@ async fn a_body_that_comes_when_no_place_is_left_is_shed_undecided() {
     assert_eq!(fake.asked.lock().len(), 1);
 }
 
+#[tokio::test]
+async fn headers_far_past_their_bound_end_their_connection_only() {
+    let server = Server::start(ServerLimits::default()).await;
+    let (requests, connection) = connect(&server).await;
+    let mut request = get_livez();
+    request.headers_mut().insert("x", "y".repeat(100 * 1024).parse().unwrap());
+    let mut ready = requests.clone().ready().await.unwrap();
+    assert!(ready.send_request(request, true).unwrap().0.await.is_err());
+    let ended = tokio::time::timeout(PATIENCE, connection).await.unwrap().unwrap();
+    // Its reason may be lost to a reset of the connection, because the peer is still sending.
+    assert!(ended.is_err());
+    assert_eq!(status(&server.exchange(&get_request("/livez")).await), "200");
+}
+
 fn send_bytes(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
