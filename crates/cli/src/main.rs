@@ -19,7 +19,9 @@ fn main() -> ExitCode {
         Err(usage) => return output::usage(&usage),
     };
     match commands::run(cli) {
-        Ok(outcome) => outcome.into(),
+        Ok(outcome) => {
+            output::finish().map_or_else(|unwritten| output::failure(&unwritten), |()| outcome.into())
+        }
         Err(failure) => output::failure(&failure),
     }
 }

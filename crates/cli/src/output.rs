@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
+use anyhow::anyhow;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use leasehold_limit::RetryAfter;
 use serde::Serialize;
@@ -39,14 +41,45 @@ pub(crate) const fn number(title: &'static str) -> Column {
     (title, CellAlignment::Right)
 }
 
-/// Prints one line. A reader that went away (`| head`) is no error.
+/// The first answer that could not be written, for [`finish`]: printing goes on meanwhile, to no avail.
+static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints one line.
 pub(crate) fn line(text: impl Display) {
-    let _gone = writeln!(io::stdout().lock(), "{text}");
+    note_unwritten(writeln!(io::stdout().lock(), "{text}"));
 }
 
 /// Prints text as it is.
 pub(crate) fn raw(text: &str) {
-    let _gone = io::stdout().lock().write_all(text.as_bytes());
+    note_unwritten(io::stdout().lock().write_all(text.as_bytes()));
+}
+
+fn note_unwritten(written: io::Result<()>) {
+    if let Err(error) = written {
+        let _earlier = UNWRITTEN.set(error);
+    }
+}
+
+/// Writes what is still buffered.
+///
+/// # Errors
+/// Some of the answers could not be written. A reader that went away (`| head`) is no error.
+pub(crate) fn finish() -> Result<(), Failure> {
+    note_unwritten(io::stdout().lock().flush());
+    match UNWRITTEN.get() {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::error(anyhow!("writing to standard output: {error}")))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Text of a file, a server or a caller as it may stand on a terminal: what would move the cursor, change colours or turn
+/// the direction of reading is one replacement character each, so that columns stay where they are.
+pub(crate) fn visible(text: &str) -> String {
+    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let acts = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    text.chars().map(|c| if acts(c) || turns(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Prints one line about what goes on, where it doesn't mix with answers.
@@ -65,7 +98,7 @@ pub(crate) fn table(columns: &[Column], rows: impl IntoIterator<Item = Vec<Strin
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(columns.iter().map(|(title, _)| title.to_uppercase()));
-    table.add_rows(rows);
+    table.add_rows(rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect::<Vec<_>>()));
     for (column, (_, alignment)) in table.column_iter_mut().zip(columns) {
         column.set_padding((0, 2)).set_cell_alignment(*alignment);
     }
@@ -74,8 +107,12 @@ pub(crate) fn table(columns: &[Column], rows: impl IntoIterator<Item = Vec<Strin
 
 /// Prints a command line that can't be understood, or the help that was asked for.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let _gone = error.print();
-    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+    let printed = error.print();
+    if error.use_stderr() {
+        return ExitCode::from(2);
+    }
+    note_unwritten(printed);
+    finish().map_or_else(|unwritten| failure(&unwritten), |()| ExitCode::SUCCESS)
 }
 
 /// Prints why a command failed, its causes and the next step; returns its exit code.
@@ -88,12 +125,12 @@ pub(crate) fn failure(failure: &Failure) -> ExitCode {
 
 fn describe(failure: &Failure, bold: bool) -> String {
     let label = if bold { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
-    let mut text = format!("{label} {}", failure.error);
+    let mut text = format!("{label} {}", visible(&failure.error.to_string()));
     let mut said = failure.error.to_string();
     for cause in failure.error.chain().skip(1) {
         let cause = cause.to_string();
         if !said.contains(&cause) {
-            text.push_str(&format!("\n  caused by: {cause}"));
+            text.push_str(&format!("\n  caused by: {}", visible(&cause)));
             said = cause;
         }
     }

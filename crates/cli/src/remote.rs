@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, ensure};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
@@ -12,7 +12,13 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Server {
     /// The server's address for clients.
-    #[arg(long, env = "LEASEHOLD_SERVER", default_value = "http://127.0.0.1:7600", value_name = "URL")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_SERVER",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:7600",
+        value_name = "URL"
+    )]
     server: String,
     /// How long to wait for the answer, in all: 500ms, 2s.
     #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
@@ -23,7 +29,13 @@ pub(crate) struct Server {
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AdminServer {
     /// The server's address for operators.
-    #[arg(long, env = "LEASEHOLD_ADMIN", default_value = "http://127.0.0.1:7602", value_name = "URL")]
+    #[arg(
+        long,
+        env = "LEASEHOLD_ADMIN",
+        hide_env_values = true,
+        default_value = "http://127.0.0.1:7602",
+        value_name = "URL"
+    )]
     admin: String,
     /// How long to wait for the answer, in all: 500ms, 2s.
     #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
@@ -55,7 +67,7 @@ impl AdminServer {
 impl Remote {
     /// Connects to `url`, which the flag `flag` named.
     pub(crate) async fn connect(url: &str, timeout: Duration, flag: &str) -> Result<Self, Failure> {
-        let full = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
+        let full = http_url(url, flag).map_err(Failure::usage)?;
         let endpoint = Endpoint::from_shared(full.clone())
             .with_context(|| format!("{flag}: {url:?} is no URL; write http://HOST:PORT"))
             .map_err(Failure::usage)?;
@@ -103,6 +115,20 @@ impl Remote {
             | Code::Unauthenticated => failure,
         }
     }
+}
+
+/// The URL of a server that `flag` named, with its scheme.
+///
+/// # Errors
+/// It asks for what is not done: encryption, or telling who is calling. Credentials are not repeated.
+pub(crate) fn http_url(url: &str, flag: &str) -> anyhow::Result<String> {
+    ensure!(!url.contains('@'), "{flag}: a server takes no user or password; write http://HOST:PORT");
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    ensure!(
+        scheme.eq_ignore_ascii_case("http"),
+        "{flag}: {scheme:?} is not supported, only http; write http://HOST:PORT"
+    );
+    Ok(format!("http://{rest}"))
 }
 
 /// Runs a conversation with a server on this thread.

@@ -319,3 +319,36 @@ fn what_is_no_file_is_refused_at_once_wherever_a_file_is_named() {
     let config = file(&folder, "node.yaml", &format!("key_secret_file: {pipe}\n"));
     check_fails(&["node", "--config", &config], 2, said);
 }
+
+#[test]
+fn a_server_is_spoken_to_in_plain_http_or_not_at_all_and_credentials_are_not_repeated() {
+    for (command, flag) in [(&["check", "api"][..], "--server"), (&["rules", "status"], "--admin")] {
+        for url in ["https://127.0.0.1:1", "ftp://127.0.0.1:1"] {
+            check_fails(&[command, &[flag, url]].concat(), 2, &format!("{flag}: "));
+        }
+        let output = run(&[command, &[flag, "http://ann:pass@127.0.0.1:1"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(stderr(&output).contains(flag) && !stderr(&output).contains("pass@"), "{output:?}");
+    }
+    check_fails(&["bench", "https://127.0.0.1:1"], 2, "TARGET: ");
+    check_fails(&["bench", "ann:pass@127.0.0.1:1"], 2, "TARGET: a server takes no user");
+}
+
+#[test]
+fn one_address_for_both_doors_is_refused() {
+    check_fails(&["dev", "--http", "127.0.0.1:7999", "--admin", "127.0.0.1:7999"], 2, "--admin");
+}
+
+#[test]
+fn answers_that_cannot_be_written_are_an_error_and_a_reader_that_left_is_none() {
+    for args in [&["node", "--print-default-config"][..], &["--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = leasehold(args).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains("writing to standard output"), "{output:?}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = leasehold(args).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+    }
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::keys::Distribution;
+use crate::remote::http_url;
 
 /// Connections of one run: each costs both sides a socket.
 pub(crate) const CONNECTIONS_MAX: usize = 10_000;
@@ -124,8 +125,8 @@ impl Plan {
 /// # Errors
 /// What to write instead, or the host that can't be found.
 pub(crate) fn target(text: &str) -> Result<(String, SocketAddr)> {
-    ensure!(!text.starts_with("https://"), "TARGET: https is not supported; use http://HOST:PORT");
-    let authority = text.strip_prefix("http://").unwrap_or(text).trim_end_matches('/');
+    let url = http_url(text, "TARGET")?;
+    let authority = url.trim_start_matches("http://").trim_end_matches('/');
     ensure!(
         authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()),
         "TARGET: {text:?} is no server; write http://HOST:PORT, for example http://127.0.0.1:7600"

@@ -1,5 +1,6 @@
 //! `leasehold check`, `peek` and `reset`: one conversation with a running server over gRPC.
 
+use clap::builder::NonEmptyStringValueParser;
 use leasehold_limit::Limit;
 use leasehold_limit::rules::rate::describe;
 use leasehold_wire::duration::{self, Duration};
@@ -32,8 +33,8 @@ pub(crate) struct CheckArgs {
     #[arg(long, default_value_t = 1)]
     cost: u64,
     /// Repeated under one id, the request is charged once and gets the same answer.
-    #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
-    request_id: String,
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    request_id: Option<String>,
 }
 
 /// Arguments of `leasehold peek`.
@@ -49,8 +50,8 @@ pub(crate) struct ResetArgs {
     #[command(flatten)]
     descriptor: Descriptor,
     /// Only this rule's counter.
-    #[arg(long, default_value = "", hide_default_value = true)]
-    rule: String,
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    rule: Option<String>,
 }
 
 /// Splits `name=value` at its first `=`; the value may hold more of them, or nothing.
@@ -78,7 +79,7 @@ pub(super) fn check(args: &CheckArgs, format: Format) -> Result<Outcome, Failure
         domain: args.descriptor.domain.clone(),
         attributes: args.descriptor.attributes(),
         cost: Some(args.cost),
-        request_id: args.request_id.clone(),
+        request_id: args.request_id.clone().unwrap_or_default(),
     };
     let answer = block_on(async {
         let remote = args.descriptor.server.connect().await?;
@@ -105,7 +106,7 @@ pub(super) fn reset(args: &ResetArgs, format: Format) -> Result<Outcome, Failure
     let request = pb::ResetRequest {
         domain: args.descriptor.domain.clone(),
         attributes: args.descriptor.attributes(),
-        rule: args.rule.clone(),
+        rule: args.rule.clone().unwrap_or_default(),
     };
     let answer = block_on(async {
         let remote = args.descriptor.server.connect().await?;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use leasehold_limit::rules::RuleBook;
 use leasehold_limit::rules::rate::describe;
 use leasehold_node::{Config, DevOptions, Node};
@@ -30,6 +31,10 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
+    if args.http == args.admin && args.http.port() != 0 {
+        let failure = Failure::usage(anyhow!("--admin: {} is the clients' address already", args.admin));
+        return Err(failure.next("give operators a port of their own, for example --admin 127.0.0.1:7602"));
+    }
     let mut config = Config::dev(DevOptions {
         rules: args.rules.clone(),
         clients: Some(args.http),

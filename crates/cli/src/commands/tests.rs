@@ -53,3 +53,11 @@ fn a_node_needs_a_configuration_or_prints_one() {
     check_refuses("leasehold node", "--config");
     check_refuses("leasehold node --config a.yaml --print-default-config", "cannot be used with");
 }
+
+#[test]
+fn what_is_given_empty_is_not_taken_for_left_out() {
+    let refused = |line: &[&str]| Cli::try_parse_from(line).expect_err("empty").to_string();
+    assert!(refused(&["leasehold", "check", "api", "--request-id", ""]).contains("--request-id"));
+    assert!(refused(&["leasehold", "reset", "api", "--rule", ""]).contains("--rule"));
+    check_refuses("leasehold simulate --compare events.jsonl --limit 0/min", "--limit");
+}

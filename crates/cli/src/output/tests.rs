@@ -37,3 +37,13 @@ fn tables_align_words_left_and_numbers_right() {
     let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["bcd".to_owned(), "1000".to_owned()]];
     assert_eq!(table(&[text("rule"), number("left")], rows), "RULE  LEFT\na        1\nbcd   1000\n");
 }
+
+#[test]
+fn what_a_terminal_would_act_on_is_not_printed_and_takes_one_column() {
+    assert_eq!(visible("a\tb\n\u{e9}\u{4e2d}"), "a\tb\n\u{e9}\u{4e2d}");
+    assert_eq!(visible("\u{1b}[31mx\u{9b}y\u{202e}z\r\0"), "\u{fffd}[31mx\u{fffd}y\u{fffd}z\u{fffd}\u{fffd}");
+    let rows = [vec!["\u{1b}[2J".to_owned()]];
+    assert!(!table(&[text("rule")], rows).contains('\u{1b}'));
+    let text = describe(&Failure::error(anyhow!("\u{1b}b").context("\u{1b}a")), false);
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+}

@@ -187,7 +187,9 @@ impl std::str::FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let rate = rate::parse(text).map_err(|error| format!("{error}: {}", error.fix()))?;
-        Ok(Self { text: text.to_owned(), n: rate.n, period: rate.per.length() })
+        let rate = Self { text: text.to_owned(), n: rate.n, period: rate.per.length() };
+        rate.under_every_algorithm().map_err(|error| error.to_string())?;
+        Ok(rate)
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, format: Format) -> Result<Outcome, Failure> {
     match format {
         Format::Json => output::json(&to_json(&request, &verdicts, live.as_ref())),
         Format::Table | Format::Svg => {
-            output::raw(&to_text(&request, &verdicts, live.is_none()));
+            output::raw(&output::visible(&to_text(&request, &verdicts, live.is_none())));
             if let Some(answer) = &live {
                 output::line("\nthe server says:");
                 check::show(answer, true, format);

@@ -168,7 +168,7 @@ pub(super) fn render(mistake: &RuleError, source: &str) -> String {
     if !fix.is_empty() {
         text.push_str(&format!("{margin} = fix: {fix}\n"));
     }
-    text
+    output::visible(&text)
 }
 
 /// The part of a line that is shown, and the blanks that put a caret below `column` (from 1, in characters).

@@ -35,3 +35,9 @@ fn a_column_beyond_the_line_or_far_along_it_still_gets_its_caret_in_view() {
     let (shown, indent) = clip(&"x".repeat(10_000), 9_000);
     assert!(shown.len() <= SOURCE_COLUMNS_MAX && indent.len() < SOURCE_COLUMNS_MAX);
 }
+
+#[test]
+fn what_a_terminal_would_act_on_stays_out_of_the_line_that_is_shown() {
+    let text = render(&mistake(1, 4), "a: \u{1b}]0;x\u{7}\u{202e}");
+    assert!(text.contains("1 | a: \u{fffd}]0;x\u{fffd}\u{fffd}\n  |    ^\n"), "{text:?}");
+}
