@@ -9,6 +9,7 @@
 //! | a field is wrong | `INVALID_ARGUMENT`, `BadRequest` names the field | the same |
 //! | the request id belongs to another request | `ALREADY_EXISTS` | the same |
 //! | too much is going on | `UNAVAILABLE`, `RetryInfo` | the same |
+//! | a reset where callers may not | `PERMISSION_DENIED` names the setting | the same |
 //!
 //! Overload is `UNAVAILABLE` so that nobody takes it for a limit. A caller's `grpc-timeout` is the decider's budget; one
 //! that can't be read counts as absent.
@@ -45,18 +46,18 @@ const CLIENT_SERVICES: [&str; 2] =
 /// Services that an operator may ask about.
 const ADMIN_SERVICES: [&str; 1] = [v1::admin_server::SERVICE_NAME];
 
-/// Every gRPC service of the clients' port as routes.
-pub fn client_routes<D: Decider>(decider: &Arc<D>) -> Router {
-    let router = add(Router::new(), limiter_server(Arc::clone(decider)));
+/// Every gRPC service of the clients' port as routes. `reset`: whether callers may make counters fresh.
+pub fn client_routes<D: Decider>(decider: &Arc<D>, reset: bool) -> Router {
+    let router = add(Router::new(), limiter_server(Arc::clone(decider), reset));
     let router = add(router, rls_server(Arc::clone(decider)));
-    let router = add(router, health_server(Arc::clone(decider)));
+    let router = add(router, health_server(Arc::clone(decider), &CLIENT_SERVICES));
     add(router, reflection::reflection_server(&CLIENT_SERVICES))
 }
 
 /// Every gRPC service of the operators' port as routes.
 pub fn admin_routes<A: Decider + Admin>(admin: &Arc<A>) -> Router {
     let router = add(Router::new(), admin_server(Arc::clone(admin)));
-    let router = add(router, health_server(Arc::clone(admin)));
+    let router = add(router, health_server(Arc::clone(admin), &ADMIN_SERVICES));
     add(router, reflection::reflection_server(&ADMIN_SERVICES))
 }
 

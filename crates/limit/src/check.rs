@@ -8,6 +8,9 @@ use leasehold_model::{Nanos, RequestId, RulesVersion};
 use crate::rules::{OnUnavailable, Rule};
 use crate::{Decision, Limit, RetryAfter};
 
+/// When to come back after something that nobody could decide: about the time in which a new owner takes over.
+pub const RETRY_UNDECIDED: Nanos = Nanos::from_secs(1);
+
 /// One attribute of a request: a name and raw bytes, both case-sensitive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
@@ -48,6 +51,18 @@ pub enum Verdict {
     OverLimit,
     /// It could not be decided and a rule declares `on_unavailable: deny`; nothing was charged.
     Unavailable,
+}
+
+impl Verdict {
+    /// As every body, header, table and metric spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::OverLimit => "over_limit",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }
 
 /// The answer to a [`Request`].
@@ -117,25 +132,42 @@ impl RuleAnswer {
             Outcome::Unavailable | Outcome::Unidentified => None,
         }
     }
+
+    /// When this limit would admit, if it stands in the way; `None` if it doesn't.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        if !self.violated() {
+            return None;
+        }
+        match self.outcome {
+            Outcome::Decided(decision) => decision.retry_after,
+            // The same request lacks the same attribute at any time.
+            Outcome::Unidentified => Some(RetryAfter::Never),
+            Outcome::Unavailable => Some(RetryAfter::In(RETRY_UNDECIDED)),
+        }
+    }
+
+    /// Units left; 0 where no counter answered.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.decision().map_or(0, |decision| decision.remaining)
+    }
+
+    /// Sorts limits by how much they shape what a caller may do next, the one that does most first: violated ones before
+    /// others and of those the one that takes longest, then the one with the fewest units left.
+    #[must_use]
+    pub fn rank(&self) -> impl Ord + Copy + use<> {
+        (Reverse(self.retry_after()), self.remaining())
+    }
 }
 
 impl DescriptorAnswer {
-    /// The limit that shapes what a caller may do next: see [`Answer::binding`].
+    /// The limit that a caller should mind: the first in [`rank`](RuleAnswer::rank), then in rule order.
+    ///
+    /// Shadow rules don't count, and neither do limits that could not be asked and let pass.
     #[must_use]
     pub fn binding(&self) -> Option<&RuleAnswer> {
         binding(self.matched.iter())
-    }
-
-    /// When this descriptor's limits would all admit: see [`Answer::retry_after`].
-    #[must_use]
-    pub fn retry_after(&self) -> Option<RetryAfter> {
-        retry_after(self.matched.iter())
-    }
-
-    /// Whether some limit stands in the way of this descriptor.
-    #[must_use]
-    pub fn violated(&self) -> bool {
-        self.matched.iter().any(RuleAnswer::violated)
     }
 }
 
@@ -150,48 +182,31 @@ impl Answer {
         self.matched().filter(|answer| answer.violated())
     }
 
-    /// Every shadow rule that would have stood in the way.
-    pub fn shadow_denied(&self) -> impl Iterator<Item = &RuleAnswer> {
-        self.matched().filter(|answer| answer.rule.shadow && answer.refused())
-    }
-
     /// When every violated limit would admit: the longest of their waits, or never if one of them never will.
     ///
-    /// `None` when none is violated, and when the only ones that are could not be asked: nobody knows then.
+    /// `None` exactly when the request is allowed.
     #[must_use]
     pub fn retry_after(&self) -> Option<RetryAfter> {
-        retry_after(self.matched())
+        if self.verdict == Verdict::Allowed {
+            return None;
+        }
+        let longest = self.matched().filter_map(RuleAnswer::retry_after).max();
+        // A refusal always says when to come back, even if no limit of it does.
+        Some(longest.unwrap_or(RetryAfter::In(RETRY_UNDECIDED)))
     }
 
-    /// The limit that shapes what a caller may do next: a violated one before others, then the one with the fewest units
-    /// left, then the one that gives the next unit latest, then the first. Shadow rules and limits that could not be
-    /// asked don't count.
+    /// The limit that a caller should mind, of all descriptors: see [`DescriptorAnswer::binding`].
     #[must_use]
     pub fn binding(&self) -> Option<&RuleAnswer> {
         binding(self.matched())
     }
 }
 
-fn retry_after<'a>(answers: impl Iterator<Item = &'a RuleAnswer>) -> Option<RetryAfter> {
-    let waits = answers.filter(|answer| answer.violated()).filter_map(|answer| match answer.outcome {
-        Outcome::Decided(decision) => decision.retry_after,
-        // The same request lacks the same attribute at any time.
-        Outcome::Unidentified => Some(RetryAfter::Never),
-        Outcome::Unavailable => None,
-    });
-    waits.max_by_key(|wait| match wait {
-        RetryAfter::In(wait) => (false, *wait),
-        RetryAfter::Never => (true, Nanos::MAX),
-    })
-}
-
 fn binding<'a>(answers: impl Iterator<Item = &'a RuleAnswer>) -> Option<&'a RuleAnswer> {
-    let decided = answers.filter(|answer| !answer.rule.shadow);
-    let ranked = decided.filter_map(|answer| {
-        let decision = answer.decision()?;
-        Some(((decision.allowed, decision.remaining, Reverse(decision.next_unit_after)), answer))
-    });
-    ranked.min_by_key(|(rank, _)| *rank).map(|(_, answer)| answer)
+    let enforced = answers.filter(|answer| !answer.rule.shadow);
+    enforced
+        .filter(|answer| answer.violated() || answer.decision().is_some())
+        .min_by_key(|answer| answer.rank())
 }
 
 #[cfg(test)]

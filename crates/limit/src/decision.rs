@@ -31,8 +31,9 @@ impl Ask {
     }
 }
 
-/// When an ask that was refused would be admitted, if nobody else takes anything meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// When an ask that was refused would be admitted, if nobody else takes anything meanwhile. Ordered by length; never is
+/// longer than any wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryAfter {
     /// After exactly this long; one nanosecond earlier it is still refused.
     In(Nanos),

@@ -33,22 +33,6 @@ pub fn peek_descriptor(request: &v1::PeekRequest) -> Descriptor<'_> {
     Descriptor { attributes: attributes(&request.attributes), cost: 0, limit_override: None }
 }
 
-/// How long until the whole request would be admitted: the longest of the violated limits' times.
-///
-/// `None` when nothing that says a time stands in the way: allowed, not asked, or not told apart.
-#[must_use]
-pub fn retry_after(answer: &Answer) -> Option<RetryAfter> {
-    let times = answer.matched().filter(|matched| matched.violated());
-    times.filter_map(|matched| matched.decision()?.retry_after).reduce(later)
-}
-
-fn later(one: RetryAfter, other: RetryAfter) -> RetryAfter {
-    match (one, other) {
-        (RetryAfter::In(one), RetryAfter::In(other)) => RetryAfter::In(one.max(other)),
-        (RetryAfter::Never, _) | (_, RetryAfter::Never) => RetryAfter::Never,
-    }
-}
-
 impl From<&Answer> for v1::CheckResponse {
     fn from(answer: &Answer) -> Self {
         let verdict = match answer.verdict {

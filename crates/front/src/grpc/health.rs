@@ -29,11 +29,13 @@ pub struct HealthService<D> {
     services: &'static [&'static str],
 }
 
-/// The service as the listener serves it; it knows every service of either port.
+/// The service as the listener serves it; it knows the services of its own port.
 #[must_use]
-pub fn health_server<D: Decider>(decider: Arc<D>) -> HealthServer<HealthService<D>> {
-    let service = HealthService { decider, services: &super::CLIENT_SERVICES };
-    HealthServer::new(service).max_decoding_message_size(HEALTH_MESSAGE_BYTES_MAX)
+pub fn health_server<D: Decider>(
+    decider: Arc<D>,
+    services: &'static [&'static str],
+) -> HealthServer<HealthService<D>> {
+    HealthServer::new(HealthService { decider, services }).max_decoding_message_size(HEALTH_MESSAGE_BYTES_MAX)
 }
 
 impl<D: Decider> HealthService<D> {

@@ -1,4 +1,4 @@
-//! `leasehold.v1.Limiter`: check, batch, peek and reset.
+//! `leasehold.v1.Limiter`: check, batch, peek and reset. Where callers may not reset, that is `PERMISSION_DENIED`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use leasehold_limit::RetryAfter;
 use leasehold_limit::check::{Answer, Descriptor, Request, Verdict};
-use leasehold_model::Nanos;
-use leasehold_wire::check::{attributes, descriptor, peek_descriptor, retry_after};
+use leasehold_wire::check::{attributes, descriptor, peek_descriptor};
 use leasehold_wire::proto::leasehold::v1;
 use leasehold_wire::proto::leasehold::v1::limiter_server::{Limiter, LimiterServer};
 use leasehold_wire::status;
@@ -16,21 +15,20 @@ use tonic::{Code, Response, Status};
 
 use super::check_status;
 use super::metadata::{budget, wants_status_errors};
+use crate::http::RESET_OFF;
 use crate::{CheckError, Decider, ResetTarget, bounds};
-
-/// When a caller whose limits could not be asked should come back.
-const UNAVAILABLE_RETRY: Nanos = Nanos::from_secs(1);
 
 /// The service over a decider.
 #[derive(Debug)]
 pub struct LimiterService<D> {
     decider: Arc<D>,
+    reset: bool,
 }
 
-/// The service as the listener serves it.
+/// The service as the listener serves it. `reset`: whether callers may make counters fresh.
 #[must_use]
-pub fn limiter_server<D: Decider>(decider: Arc<D>) -> LimiterServer<LimiterService<D>> {
-    LimiterServer::new(LimiterService { decider }).max_decoding_message_size(bounds::MESSAGE_BYTES_MAX)
+pub fn limiter_server<D: Decider>(decider: Arc<D>, reset: bool) -> LimiterServer<LimiterService<D>> {
+    LimiterServer::new(LimiterService { decider, reset }).max_decoding_message_size(bounds::MESSAGE_BYTES_MAX)
 }
 
 #[tonic::async_trait]
@@ -66,6 +64,9 @@ impl<D: Decider> Limiter for LimiterService<D> {
         &self,
         request: tonic::Request<v1::ResetRequest>,
     ) -> Result<Response<v1::ResetResponse>, Status> {
+        if !self.reset {
+            return Err(Status::permission_denied(RESET_OFF));
+        }
         let message = request.into_inner();
         let attributes = attributes(&message.attributes);
         bounds::domain(&message.domain).map_err(|error| check_status(&error))?;
@@ -159,22 +160,17 @@ impl<D: Decider> LimiterService<D> {
 
 /// A refusal as a status, for callers that asked for it.
 fn refusal(answer: &Answer) -> Option<Status> {
-    let violated = answer.matched().filter(|matched| matched.violated());
-    let message = || violated.map(|matched| &*matched.rule.name).collect::<Vec<_>>().join(", ");
-    match answer.verdict {
-        Verdict::Allowed => None,
-        Verdict::OverLimit => {
-            let message = format!("over the limit: {}", message());
-            Some(match retry_after(answer) {
-                Some(RetryAfter::In(time)) => status::with_retry(Code::ResourceExhausted, &message, time),
-                Some(RetryAfter::Never) | None => Status::resource_exhausted(message),
-            })
-        }
-        Verdict::Unavailable => {
-            let message = format!("could not be asked: {}", message());
-            Some(status::with_retry(Code::Unavailable, &message, UNAVAILABLE_RETRY))
-        }
-    }
+    let (code, what) = match answer.verdict {
+        Verdict::Allowed => return None,
+        Verdict::OverLimit => (Code::ResourceExhausted, "over the limit"),
+        Verdict::Unavailable => (Code::Unavailable, "could not be asked"),
+    };
+    let names: Vec<_> = answer.violated().map(|matched| &*matched.rule.name).collect();
+    let message = format!("{what}: {}", names.join(", "));
+    Some(match answer.retry_after() {
+        Some(RetryAfter::In(time)) => status::with_retry(code, &message, time),
+        Some(RetryAfter::Never) | None => Status::new(code, message),
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!  "shadow_denied": [], "degraded": false, "rules_version": 1}
 //! ```
 //!
-//! - `verdict`: `allowed`, `over-limit` or `unavailable`; `allowed` says whether to go ahead. A peek adds `would_allow`.
+//! - `verdict`: `allowed`, `over_limit` or `unavailable`; `allowed` says whether to go ahead. A peek adds `would_allow`.
 //! - `wait_ms`: only with shapers, the time to wait before going ahead.
 //! - `matched`: every rule that applied, in rule order; `descriptor` is there when the request had several. Buckets add
 //!   `burst`, shapers `queue`; a refused one adds `retry_after_ms` and `retry_after_ns`, or `"retryable": false`.
@@ -40,9 +40,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const DEGRADED: HeaderName = HeaderName::from_static("x-leasehold-degraded");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// When to come back after an answer that nobody could decide: about the time in which a new owner takes over.
-const RETRY_UNDECIDED: Nanos = Nanos::from_secs(1);
-
 /// Bytes that a body with one or two rules takes; a guess that saves growing the buffer.
 const BODY_BYTES: usize = 512;
 
@@ -61,49 +58,21 @@ pub(super) enum Retry {
 }
 
 impl Retry {
-    /// The longest wait of all limits that stand in the way.
     pub(super) fn of(answer: &Answer) -> Self {
-        if answer.verdict == Verdict::Allowed {
-            return Self::NoNeed;
+        match answer.retry_after() {
+            None => Self::NoNeed,
+            Some(RetryAfter::In(wait)) => Self::After(wait),
+            Some(RetryAfter::Never) => Self::Never { max_cost: max_cost(answer) },
         }
-        answer
-            .matched()
-            .filter(|matched| matched.violated())
-            .map(Self::of_one)
-            .fold(Self::NoNeed, Self::and)
-            .or_after()
     }
+}
 
-    fn of_one(matched: &RuleAnswer) -> Self {
-        match matched.outcome {
-            Outcome::Unidentified => Self::Never { max_cost: None },
-            Outcome::Unavailable => Self::After(RETRY_UNDECIDED),
-            Outcome::Decided(decision) => match decision.retry_after {
-                Some(RetryAfter::In(wait)) => Self::After(wait),
-                Some(RetryAfter::Never) => Self::Never { max_cost: Some(matched.limit.cap()) },
-                None => Self::NoNeed,
-            },
-        }
-    }
-
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::NoNeed, one) | (one, Self::NoNeed) => one,
-            (Self::After(a), Self::After(b)) => Self::After(a.max(b)),
-            (Self::After(_), never) | (never, Self::After(_)) => never,
-            (Self::Never { max_cost: a }, Self::Never { max_cost: b }) => {
-                Self::Never { max_cost: a.into_iter().chain(b).min() }
-            }
-        }
-    }
-
-    /// A refusal always says when to come back, even if no rule does.
-    const fn or_after(self) -> Self {
-        match self {
-            Self::NoNeed => Self::After(RETRY_UNDECIDED),
-            Self::After(_) | Self::Never { .. } => self,
-        }
-    }
+/// What the limits that will never admit this request could admit at most; `None` if cost isn't their reason.
+fn max_cost(answer: &Answer) -> Option<u64> {
+    let never = |matched: &&RuleAnswer| {
+        matched.decision().is_some_and(|decision| decision.retry_after == Some(RetryAfter::Never))
+    };
+    answer.violated().filter(never).map(|matched| matched.limit.cap()).min()
 }
 
 /// The status of an answer.
@@ -112,15 +81,6 @@ pub(super) const fn status(verdict: Verdict) -> StatusCode {
         Verdict::Allowed => StatusCode::OK,
         Verdict::OverLimit => StatusCode::TOO_MANY_REQUESTS,
         Verdict::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
-
-/// The verdict as bodies and the verdict header spell it.
-pub(super) const fn verdict_name(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Allowed => "allowed",
-        Verdict::OverLimit => "over-limit",
-        Verdict::Unavailable => "unavailable",
     }
 }
 
@@ -204,7 +164,7 @@ impl Serialize for DecisionBody<'_> {
         } else if self.in_batch {
             map.serialize_entry("status", &self.status.as_u16())?;
         }
-        map.serialize_entry("verdict", verdict_name(answer.verdict))?;
+        map.serialize_entry("verdict", answer.verdict.name())?;
         map.serialize_entry("allowed", &allowed)?;
         if self.is_peek {
             map.serialize_entry("would_allow", &allowed)?;

@@ -3,7 +3,7 @@
 //!
 //! The attributes are `path` (without the query), `method`, `host` (lower case, without port), `ip` (the client's network)
 //! and the configured headers. Paths and methods stay as the proxy sends them: whoever wants `%2e` and `//` resolved has
-//! the proxy do it. 200 with an empty body lets the request pass; `x-leasehold-verdict` says `allowed`, `over-limit` or
+//! the proxy do it. 200 with an empty body lets the request pass; `x-leasehold-verdict` says `allowed`, `over_limit` or
 //! `unavailable` for proxies that fold statuses. The body is never read, and no deadline is taken from the headers: both are
 //! the client's.
 //!
@@ -249,7 +249,7 @@ async fn pass<D: Decider>(
     match door.decider.check(&request, None).await {
         Ok(answer) => Ok(respond(door, asked, &answer)),
         Err(error @ CheckError::Overloaded { .. }) => {
-            let verdict = HeaderValue::from_static(answer::verdict_name(Verdict::Unavailable));
+            let verdict = HeaderValue::from_static(Verdict::Unavailable.name());
             Err(Problem::from(error).header(VERDICT, verdict).status(asked.deny_status))
         }
         Err(error) => Err(error.into()),
@@ -293,7 +293,7 @@ fn respond<D>(door: &Door<D>, asked: &Asked<'_>, answer: &Answer) -> Response {
     };
     let headers = response.headers_mut();
     answer::insert_headers(answer, &door.config, headers);
-    headers.insert(VERDICT, HeaderValue::from_static(answer::verdict_name(answer.verdict)));
+    headers.insert(VERDICT, HeaderValue::from_static(answer.verdict.name()));
     headers.insert(CACHE_CONTROL, NO_STORE);
     response
 }

@@ -10,6 +10,10 @@ use leasehold_limit::address::TrustedProxies;
 /// Bytes of a single check's body. Larger: 413.
 const CHECK_BYTES_MAX: usize = 64 * 1024;
 
+/// The answer to a reset (403, PERMISSION_DENIED) where callers may not. It names the setting as a node's file spells it.
+pub(crate) const RESET_OFF: &str =
+    "resetting counters is switched off by this server's configuration (http.reset: false)";
+
 /// The HTTP door's settings.
 #[derive(Clone, Debug)]
 pub struct HttpConfig {
@@ -17,7 +21,7 @@ pub struct HttpConfig {
     pub check_bytes_max: usize,
     /// Bytes of a batch's body. Larger: 413.
     pub batch_bytes_max: usize,
-    /// Whether `POST /v1/reset` is served; if not, it answers 403.
+    /// Whether callers may make counters fresh, over HTTP and gRPC alike; if not, they are told [`RESET_OFF`].
     pub reset: bool,
     /// `RateLimit` and `RateLimit-Policy`.
     pub rate_limit: RateLimitFields,

@@ -64,22 +64,23 @@ pub(super) fn insert(answer: &Answer, fields: RateLimitFields, x: &XRateLimit, h
     }
 }
 
-/// One enforced limit with its counter's answer.
+/// One enforced limit with its counter's answer, and when the request as a whole may be retried.
 struct Item<'a> {
     matched: &'a RuleAnswer,
     decision: &'a Decision,
+    retry_after: Option<RetryAfter>,
 }
 
-/// One item a rule: of several counters of one rule (several descriptors) the one with the least left.
+/// One item a rule: of several counters of one rule (several descriptors) the one that a caller should mind most.
 fn items(answer: &Answer) -> Vec<Item<'_>> {
-    let several = answer.descriptors.len() > 1;
+    let (several, retry_after) = (answer.descriptors.len() > 1, answer.retry_after());
     let mut items: Vec<Item<'_>> =
         Vec::with_capacity(answer.descriptors.first().map_or(0, |d| d.matched.len()));
     for matched in answer.matched() {
         let Some(decision) = matched.decision().filter(|_| !matched.rule.shadow) else { continue };
-        let item = Item { matched, decision };
+        let item = Item { matched, decision, retry_after };
         match items.iter().position(|other| several && other.matched.rule.name == matched.rule.name) {
-            Some(index) if tightness(decision) < tightness(items[index].decision) => items[index] = item,
+            Some(index) if matched.rank() < items[index].matched.rank() => items[index] = item,
             Some(_) => {}
             None if items.len() < ITEMS_MAX => items.push(item),
             None => {}
@@ -88,21 +89,20 @@ fn items(answer: &Answer) -> Vec<Item<'_>> {
     items
 }
 
-/// Orders decisions: refused before allowed, then by what remains.
-const fn tightness(decision: &Decision) -> (bool, u64) {
-    (decision.allowed, decision.remaining)
-}
-
 impl Item<'_> {
-    /// Seconds until more quota: until the next unit when none is left, until full otherwise, and for a refused request
-    /// no later than its retry time, so that `t` never exceeds `Retry-After`. `None`: there will never be any.
+    /// Seconds until more quota: until the next unit when none is left, until full otherwise. `None`: there will never be
+    /// any.
+    ///
+    /// It exceeds neither the time at which this limit admits the request nor the whole's `Retry-After`: whoever waits as
+    /// long as `t` says would wait too long otherwise.
     fn t(&self) -> Option<u64> {
         let decision = self.decision;
         let natural = if decision.remaining > 0 { decision.reset_after } else { decision.next_unit_after };
-        let t = match decision.retry_after {
-            Some(RetryAfter::In(retry)) => natural.min(retry),
-            Some(RetryAfter::Never) | None => natural,
-        };
+        let retries = [decision.retry_after, self.retry_after].into_iter().flatten();
+        let t = retries.fold(natural, |t, retry| match retry {
+            RetryAfter::In(wait) => t.min(wait),
+            RetryAfter::Never => t,
+        });
         (t != Nanos::MAX).then(|| t.secs_ceil())
     }
 }
@@ -157,12 +157,14 @@ fn insert_text(headers: &mut HeaderMap, name: HeaderName, text: &str) {
     }
 }
 
-/// The old headers know one limit: a refusing one if there is any, then the one with the least left.
+/// The old headers know one limit: the one that a caller should mind most. Where no counter answered for it there are no
+/// numbers to send.
 fn insert_x(answer: &Answer, reset: impl Fn(u64) -> u64, headers: &mut HeaderMap) {
-    let items = items(answer);
-    let Some(item) = items.iter().min_by_key(|item| tightness(item.decision)) else { return };
-    headers.insert(X_LIMIT, HeaderValue::from(Policy::of(&item.matched.limit).quota));
-    headers.insert(X_REMAINING, HeaderValue::from(item.decision.remaining));
+    let Some(matched) = answer.binding() else { return };
+    let Some(decision) = matched.decision() else { return };
+    let item = Item { matched, decision, retry_after: answer.retry_after() };
+    headers.insert(X_LIMIT, HeaderValue::from(Policy::of(&matched.limit).quota));
+    headers.insert(X_REMAINING, HeaderValue::from(decision.remaining));
     if let Some(t) = item.t() {
         headers.insert(X_RESET, HeaderValue::from(reset(t)));
     }

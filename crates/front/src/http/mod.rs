@@ -25,6 +25,8 @@ mod request;
 mod routes;
 
 pub use admin::admin_routes;
+pub(crate) use config::RESET_OFF;
 pub use config::{AuthorizeConfig, ForwardedBy, HttpConfig, RateLimitFields, XRateLimit};
 pub(crate) use origin::refuse_other_sites;
+pub(crate) use problem::Problem;
 pub use routes::client_routes;

@@ -23,7 +23,7 @@ pub(super) const REDUCED_CAPACITY: &str =
 const BLANK: &str = "about:blank";
 
 /// An error on its way to the caller.
-pub(super) struct Problem(Box<Inner>);
+pub(crate) struct Problem(Box<Inner>);
 
 struct Inner {
     status: StatusCode,
@@ -37,7 +37,7 @@ struct Inner {
 
 impl Problem {
     /// A problem of this status; `detail` says what is wrong and what to do instead.
-    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self(Box::new(Inner {
             status,
             kind: BLANK,
@@ -47,6 +47,14 @@ impl Problem {
             retry_after: None,
             header: None,
         }))
+    }
+
+    /// 503, with the time after which there may be room again.
+    pub(crate) fn overloaded(detail: impl Into<String>, retry_after: Nanos) -> Self {
+        let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);
+        problem.0.kind = REDUCED_CAPACITY;
+        problem.0.retry_after = Some(retry_after);
+        problem
     }
 
     /// 400 for one field.
@@ -62,9 +70,7 @@ impl Problem {
         self.0.header = Some((name, value));
         self
     }
-}
 
-impl Problem {
     /// Under another status, where the caller asked for one.
     pub(super) fn status(mut self, status: Option<StatusCode>) -> Self {
         self.0.status = status.unwrap_or(self.0.status);
@@ -90,12 +96,7 @@ impl From<CheckError> for Problem {
                 problem.0.field = Some("request_id".to_owned());
                 problem
             }
-            CheckError::Overloaded { retry_after, .. } => {
-                let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
-                problem.0.kind = REDUCED_CAPACITY;
-                problem.0.retry_after = Some(retry_after);
-                problem
-            }
+            CheckError::Overloaded { retry_after, .. } => Self::overloaded(error.to_string(), retry_after),
         }
     }
 }

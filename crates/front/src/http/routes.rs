@@ -17,7 +17,7 @@ use tracing::Instrument;
 use super::answer::{self, DecisionBody};
 use super::authorize::{authorize, authorize_below};
 use super::body;
-use super::config::HttpConfig;
+use super::config::{HttpConfig, RESET_OFF};
 use super::json::echo;
 use super::problem::Problem;
 use super::request::{self, Body, Check, Mode, Reset};
@@ -191,8 +191,7 @@ async fn make_fresh<D: Decider>(
     body: axum::body::Body,
 ) -> Result<Response, Problem> {
     if !door.config.reset {
-        let detail = "resetting counters is switched off by this server's configuration";
-        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+        return Err(Problem::new(StatusCode::FORBIDDEN, RESET_OFF));
     }
     let bytes = body::read_json(headers, body, door.config.check_bytes_max).await?;
     let reset = Reset::parse(&bytes)?;

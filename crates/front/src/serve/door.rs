@@ -46,7 +46,7 @@ impl<D: Decider> ClientDoor<D> {
     pub fn new(decider: Arc<D>, http: HttpConfig) -> Self {
         Self {
             rls: rls_server(Arc::clone(&decider)),
-            limiter: limiter_server(Arc::clone(&decider)),
+            limiter: limiter_server(Arc::clone(&decider), http.reset),
             router: client_router(decider, http),
         }
     }
@@ -67,7 +67,7 @@ impl<D: Decider> Door for ClientDoor<D> {
 
 /// Every route of the clients' port: HTTP and JSON, `leasehold.v1.Limiter`, Envoy's rate limit service, health, reflection.
 pub fn client_router<D: Decider>(decider: Arc<D>, http: HttpConfig) -> Router {
-    grpc::client_routes(&decider).merge(json::client_routes(decider, http))
+    grpc::client_routes(&decider, http.reset).merge(json::client_routes(decider, http))
 }
 
 /// Every route of the operators' port: HTTP and JSON, metrics, `leasehold.v1.Admin`, health, reflection. What a browser

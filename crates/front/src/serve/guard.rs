@@ -8,11 +8,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::extract::ConnectInfo;
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use axum::response::IntoResponse;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body_util::{Either, Full};
+use http_body_util::Either;
 use hyper::body::Incoming;
+use leasehold_limit::check::RETRY_UNDECIDED;
 use tokio::sync::Semaphore;
 use tonic::Code;
 
@@ -20,6 +21,7 @@ use super::door::{Door, DoorBody};
 use super::limits::ServerLimits;
 use super::place::{Place, RequestBody};
 use crate::grpc;
+use crate::http::Problem;
 
 /// Routes that answer even when no place is left: an orchestrator that hears nothing would end a process for being busy.
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
@@ -34,9 +36,6 @@ pub(super) struct Guard<D> {
     request_timeout: Duration,
 }
 
-/// A response of the door, or of the guard.
-type Guarded = Response<Either<DoorBody, Full<Bytes>>>;
-
 impl<D: Door> Guard<D> {
     pub(super) fn new(door: D, limits: &ServerLimits) -> Self {
         // The semaphore's own bound is far beyond any number of requests.
@@ -45,7 +44,14 @@ impl<D: Door> Guard<D> {
     }
 
     /// Answers one request: within its deadline, or with a status that says why not.
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Guarded {
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<DoorBody> {
+        let trace = Trace::begin(&request);
+        let response = self.admit(request, peer).await;
+        trace.end(peer, response.status());
+        response
+    }
+
+    async fn admit(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<DoorBody> {
         let is_grpc = grpc::is_service(request.uri().path());
         if is_grpc && !speaks_grpc(&request) {
             return not_grpc();
@@ -64,7 +70,7 @@ impl<D: Door> Guard<D> {
         let answered = within(self.door.answer(request), self.request_timeout).await;
         match answered {
             _ if place.is_some_and(|place| place.is_shed()) => refuse(is_grpc, Code::Unavailable, SHED),
-            Some(response) => response.map(Either::Left),
+            Some(response) => response,
             None => refuse(is_grpc, Code::DeadlineExceeded, LATE),
         }
     }
@@ -93,27 +99,30 @@ async fn within<F: Future>(future: F, limit: Duration) -> Option<F::Output> {
     tokio::time::timeout(limit, future).await.ok()
 }
 
-fn refuse(is_grpc: bool, code: Code, message: &'static str) -> Guarded {
+fn refuse(is_grpc: bool, code: Code, message: &'static str) -> Response<DoorBody> {
     if is_grpc {
-        return tonic::Status::new(code, message).into_http::<Full<Bytes>>().map(Either::Right);
+        return tonic::Status::new(code, message).into_http().map(Either::Left);
     }
-    let mut response = problem(StatusCode::SERVICE_UNAVAILABLE, message);
-    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+    Problem::overloaded(message, RETRY_UNDECIDED).into_response().map(Either::Right)
 }
 
-fn not_grpc() -> Guarded {
+fn not_grpc() -> Response<DoorBody> {
     let detail = "a gRPC service is here; send a POST over HTTP/2 with Content-Type: application/grpc";
-    problem(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
+    Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into_response().map(Either::Right)
 }
 
-fn problem(status: StatusCode, detail: &'static str) -> Guarded {
-    let title = status.canonical_reason().unwrap_or("Error");
-    let problem = serde_json::json!({ "title": title, "status": status.as_u16(), "detail": detail });
-    let mut response = Response::new(Either::Right(Full::from(problem.to_string())));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+/// A line for every request at the level that shows all. Its path may hold a caller's own values, as keys do.
+struct Trace(Option<(Method, String)>);
+
+impl Trace {
+    fn begin(request: &Request<Incoming>) -> Self {
+        let enabled = tracing::enabled!(tracing::Level::TRACE);
+        Self(enabled.then(|| (request.method().clone(), request.uri().path().to_owned())))
+    }
+
+    fn end(self, peer: SocketAddr, status: StatusCode) {
+        if let Self(Some((method, path))) = self {
+            tracing::trace!(%peer, %method, path, status = status.as_u16(), "answered");
+        }
+    }
 }

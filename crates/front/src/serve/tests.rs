@@ -204,6 +204,8 @@ async fn requests_past_those_in_flight_are_shed_with_a_time_to_return() {
     let shed = server.exchange(&check_request("connection: close\r\n")).await;
     assert_eq!(status(&shed), "503");
     assert!(shed.contains("retry-after: 1\r\n"), "{shed}");
+    assert!(shed.contains("content-type: application/problem+json\r\n"), "{shed}");
+    assert!(shed.contains("\"type\":\"https://iana.org/assignments/http-problem-types#"), "{shed}");
     assert_eq!(LimiterClient::new(channel).check(message()).await.unwrap_err().code(), Code::Unavailable);
     assert_eq!(status(&all(&mut held).await), "200");
 }

@@ -175,10 +175,10 @@ async fn a_refusal_has_the_status_that_was_asked_for_and_names_its_verdict() {
     let forbidden =
         || AuthorizeConfig { deny_status: Some(StatusCode::FORBIDDEN), ..AuthorizeConfig::default() };
     for (authorize, query, told, status, verdict) in [
-        (AuthorizeConfig::default(), "", over(), 429, "over-limit"),
-        (AuthorizeConfig::default(), "&deny_status=403", over(), 403, "over-limit"),
-        (forbidden(), "", over(), 403, "over-limit"),
-        (forbidden(), "&deny_status=599", over(), 599, "over-limit"),
+        (AuthorizeConfig::default(), "", over(), 429, "over_limit"),
+        (AuthorizeConfig::default(), "&deny_status=403", over(), 403, "over_limit"),
+        (forbidden(), "", over(), 403, "over_limit"),
+        (forbidden(), "&deny_status=599", over(), 599, "over_limit"),
         (AuthorizeConfig::default(), "", undecided(), 503, "unavailable"),
         (AuthorizeConfig::default(), "&deny_status=403", undecided(), 403, "unavailable"),
     ] {

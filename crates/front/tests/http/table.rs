@@ -66,7 +66,7 @@ async fn over_the_limit_is_429_with_a_problem_that_no_cache_keeps() {
     assert_eq!((&body["status"], &body["retry_after_ms"]), (&json!(429), &json!(11_001)));
     assert_eq!(body["violated-policies"], json!(["login"]));
     assert_eq!(body["detail"], "over the limit of login; retry in 11001 ms");
-    assert_eq!((&body["verdict"], &body["allowed"]), (&json!("over-limit"), &json!(false)));
+    assert_eq!((&body["verdict"], &body["allowed"]), (&json!("over_limit"), &json!(false)));
     assert_eq!(body["matched"][0]["retry_after_ns"], 11 * SECOND + 1);
 }
 
@@ -115,6 +115,15 @@ async fn several_limits_are_all_told_and_the_longest_wait_counts() {
     );
     assert_eq!(reply.json()["violated-policies"], json!(["login", "daily"]));
     assert_eq!(reply.json()["retry_after_ms"], 3_600_000);
+}
+
+#[tokio::test]
+async fn no_limit_tells_of_a_time_past_the_retry() {
+    let waits = [("login", refused(0, retry(2 * SECOND), 60 * SECOND, 2 * SECOND))];
+    let full_later = [("daily", allowed(9, 3600 * SECOND, 0))];
+    let reply = check(Verdict::OverLimit, &[waits, full_later].concat()).await;
+    let told = r#""login";r=0;t=2, "daily";r=9;t=2"#;
+    headers(&reply, r#""login";q=5;w=60, "daily";q=1000;w=86400"#, told, Some("2"));
 }
 
 #[tokio::test]

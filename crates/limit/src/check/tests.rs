@@ -44,14 +44,16 @@ fn answer(outcomes: &[(&str, Outcome)]) -> Answer {
         let rule = domain.rules.iter().find(|rule| &*rule.name == *name).expect("a rule of the file").clone();
         RuleAnswer { limit: rule.limit.clone(), rule, outcome: *outcome }
     });
-    let descriptors = vec![DescriptorAnswer { matched: matched.collect() }];
-    Answer { verdict: Verdict::OverLimit, descriptors, degraded: false, rules_version: RulesVersion(1) }
+    let matched: Vec<_> = matched.collect();
+    let violated = matched.iter().any(RuleAnswer::violated);
+    let verdict = if violated { Verdict::OverLimit } else { Verdict::Allowed };
+    let descriptors = vec![DescriptorAnswer { matched }];
+    Answer { verdict, descriptors, degraded: false, rules_version: RulesVersion(1) }
 }
 
 fn check(outcomes: &[(&str, Outcome)], retry_after: Option<RetryAfter>, binding: Option<&str>) {
     let answer = answer(outcomes);
     assert_eq!(answer.retry_after(), retry_after);
-    assert_eq!(answer.descriptors[0].retry_after(), retry_after);
     assert_eq!(answer.binding().map(|answer| &*answer.rule.name), binding);
     assert_eq!(answer.descriptors[0].binding().map(|answer| &*answer.rule.name), binding);
 }
@@ -60,9 +62,9 @@ const SOON: RetryAfter = RetryAfter::In(Nanos(5));
 const LATER: RetryAfter = RetryAfter::In(Nanos(9));
 
 #[test]
-fn the_longest_wait_of_the_violated_counts() {
+fn the_longest_wait_of_the_violated_counts_and_its_limit_binds() {
     check(&[("first", refused(0, LATER)), ("second", refused(0, SOON))], Some(LATER), Some("first"));
-    check(&[("first", refused(0, SOON)), ("second", refused(0, LATER))], Some(LATER), Some("second"));
+    check(&[("first", refused(0, SOON)), ("second", refused(4, LATER))], Some(LATER), Some("second"));
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn never_is_longer_than_any_wait() {
     check(
         &[("first", refused(9, RetryAfter::Never)), ("second", refused(0, forever))],
         Some(RetryAfter::Never),
-        Some("second"),
+        Some("first"),
     );
 }
 
@@ -92,22 +94,26 @@ fn of_equals_the_first_binds() {
 }
 
 #[test]
-fn shadow_rules_neither_bind_nor_delay_and_are_listed() {
+fn shadow_rules_neither_bind_nor_delay() {
     let outcomes = [("shadow", refused(0, LATER)), ("first", allowed(2))];
     check(&outcomes, None, Some("first"));
-    let answer = answer(&outcomes);
-    assert_eq!(answer.shadow_denied().map(|answer| &*answer.rule.name).collect::<Vec<_>>(), ["shadow"]);
-    assert_eq!(answer.violated().count(), 0);
+    assert_eq!(answer(&outcomes).violated().count(), 0);
 }
 
 #[test]
 fn a_request_that_lacks_its_identity_is_never_admitted() {
-    check(&[("first", Outcome::Unidentified)], Some(RetryAfter::Never), None);
+    check(&[("first", Outcome::Unidentified)], Some(RetryAfter::Never), Some("first"));
 }
 
 #[test]
-fn a_limit_that_could_not_be_asked_promises_no_time() {
-    check(&[("strict", Outcome::Unavailable)], None, None);
-    assert!(answer(&[("strict", Outcome::Unavailable)]).descriptors[0].violated());
-    assert!(!answer(&[("first", Outcome::Unavailable)]).descriptors[0].violated());
+fn a_limit_that_could_not_be_asked_stands_in_the_way_only_if_its_rule_says_so() {
+    let undecided = RetryAfter::In(RETRY_UNDECIDED);
+    check(&[("strict", Outcome::Unavailable), ("first", refused(0, SOON))], Some(undecided), Some("strict"));
+    check(&[("first", Outcome::Unavailable)], None, None);
+}
+
+#[test]
+fn what_was_admitted_needs_no_wait_whatever_its_limits_say_now() {
+    let admitted = Answer { verdict: Verdict::Allowed, ..answer(&[("first", refused(0, SOON))]) };
+    assert_eq!(admitted.retry_after(), None);
 }

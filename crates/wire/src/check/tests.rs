@@ -48,21 +48,6 @@ fn an_answer_names_every_rule_with_its_numbers() {
     assert_eq!(response.matched[0].limit.as_ref().map(|limit| limit.n), Some(10));
 }
 
-#[test]
-fn the_whole_may_be_retried_when_its_slowest_enforced_limit_admits() {
-    let shadow = leasehold_limit::rules::Rule { shadow: true, ..rule("shadow") };
-    let fast = || said(rule("fast"), refused(RetryAfter::In(Nanos(1))));
-    let slow = || said(rule("slow"), refused(RetryAfter::In(Nanos(2))));
-    let hidden = || said(shadow.clone(), refused(RetryAfter::Never));
-    let never = said(rule("never"), refused(RetryAfter::Never));
-    assert_eq!(
-        retry_after(&answer(vec![vec![slow(), hidden()], vec![fast()]])),
-        Some(RetryAfter::In(Nanos(2)))
-    );
-    assert_eq!(retry_after(&answer(vec![vec![slow(), never]])), Some(RetryAfter::Never));
-    assert_eq!(retry_after(&answer(vec![vec![hidden()]])), None);
-}
-
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {

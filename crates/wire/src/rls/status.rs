@@ -1,9 +1,7 @@
 //! One descriptor's status: the limit that binds, what is left of it and when it has something to give again.
 
-use std::cmp::Reverse;
-
 use leasehold_limit::RetryAfter;
-use leasehold_limit::check::{DescriptorAnswer, Outcome, RuleAnswer};
+use leasehold_limit::check::{DescriptorAnswer, RuleAnswer};
 use leasehold_model::Nanos;
 
 use super::unit::unit_of;
@@ -15,37 +13,17 @@ use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, Des
 /// A descriptor that no enforced rule matches is OK without a limit, as is one whose limits could not be asked and say
 /// `allow` for that.
 pub(super) fn of(answer: &DescriptorAnswer) -> DescriptorStatus {
-    let Some(binding) = binding(answer) else {
+    let Some(binding) = answer.binding() else {
         return DescriptorStatus { code: Code::Ok.into(), ..DescriptorStatus::default() };
     };
     let code = if binding.violated() { Code::OverLimit } else { Code::Ok };
     DescriptorStatus {
         code: code.into(),
         current_limit: Some(rate_limit(binding)),
-        limit_remaining: u32::try_from(remaining(binding)).unwrap_or(u32::MAX),
+        limit_remaining: u32::try_from(binding.remaining()).unwrap_or(u32::MAX),
         duration_until_reset: until_reset(binding).map(to_proto_secs),
         quota: None,
     }
-}
-
-/// The limit that a client should mind: a violated one before others, of several violated the one that takes longest,
-/// then the one with the least left; the first in rule order where they are equal.
-fn binding(answer: &DescriptorAnswer) -> Option<&RuleAnswer> {
-    let enforced = answer.matched.iter().filter(|matched| !matched.rule.shadow);
-    let said = enforced.filter(|matched| matched.outcome != Outcome::Unavailable || matched.violated());
-    said.min_by_key(|matched| (!matched.violated(), Reverse(retry_order(matched)), remaining(matched)))
-}
-
-fn retry_order(matched: &RuleAnswer) -> Nanos {
-    match matched.decision().and_then(|decision| decision.retry_after) {
-        None => Nanos::ZERO,
-        Some(RetryAfter::In(time)) => time,
-        Some(RetryAfter::Never) => Nanos::MAX,
-    }
-}
-
-fn remaining(matched: &RuleAnswer) -> u64 {
-    matched.decision().map_or(0, |decision| decision.remaining)
 }
 
 /// Refused: when it would be admitted. Nothing left: when there is one unit again. Otherwise: when it is as fresh.

@@ -1,13 +1,14 @@
 //! Each row of the table in `grpc`, and what reaches the process behind the service.
 
-use leasehold_limit::check::Outcome;
+use leasehold_limit::check::{Outcome, RETRY_UNDECIDED};
+use leasehold_model::Nanos;
 use tonic::metadata::MetadataValue;
 
 use super::*;
 use crate::testing::{Fake, answer, passed, refused};
 
 fn service(fake: Fake) -> LimiterService<Fake> {
-    LimiterService { decider: Arc::new(fake) }
+    LimiterService { decider: Arc::new(fake), reset: true }
 }
 
 fn message() -> v1::CheckRequest {
@@ -50,7 +51,7 @@ async fn over_the_limit_is_a_response_unless_asked_otherwise() {
 async fn a_limit_that_could_not_be_asked_is_a_response_unless_asked_otherwise() {
     let away = || Ok(answer(Verdict::Unavailable, Outcome::Unavailable));
     assert_eq!(check(away(), "").await, Ok(v1::Verdict::Unavailable));
-    assert_eq!(check(away(), "true").await, Err((Code::Unavailable, Some(UNAVAILABLE_RETRY))));
+    assert_eq!(check(away(), "true").await, Err((Code::Unavailable, Some(RETRY_UNDECIDED))));
 }
 
 #[tokio::test]
@@ -142,4 +143,13 @@ async fn a_reset_names_one_rule_or_none() {
         let response = service(Fake::allowing()).reset(tonic::Request::new(message)).await.unwrap();
         assert_eq!(response.get_ref().reset, expected);
     }
+}
+
+#[tokio::test]
+async fn a_reset_that_is_switched_off_names_the_setting() {
+    let service = LimiterService { reset: false, ..service(Fake::allowing()) };
+    let message = v1::ResetRequest { domain: "api".into(), attributes: vec![], rule: String::new() };
+    let status = service.reset(tonic::Request::new(message)).await.expect_err("it should be refused");
+    assert_eq!(status.code(), Code::PermissionDenied);
+    assert!(status.message().contains("http.reset"), "{:?}", status.message());
 }
