@@ -10,7 +10,7 @@ domain: exact
 limits:
   - name: ten
     per: [user]
-    limit: 10/hour
+    limit: 10/8760h        # no run crosses into the next window, as one could into the next hour
     algorithm: fixed_window
   - name: bucket
     per: [caller]
@@ -95,8 +95,8 @@ async fn a_request_under_two_limits_is_charged_to_both_or_to_neither() {
         "
 domain: exact
 limits:
-  - { name: wide, per: [user], limit: 1000/hour, algorithm: fixed_window }
-  - { name: narrow, per: [user], limit: 10/hour, algorithm: fixed_window }
+  - { name: wide, per: [user], limit: 1000/8760h, algorithm: fixed_window }
+  - { name: narrow, per: [user], limit: 10/8760h, algorithm: fixed_window }
 ",
     );
     let clients = connect(&[Protocol::Http], &node).await;

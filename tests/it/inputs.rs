@@ -13,7 +13,7 @@ use crate::clients::{channel, check as body};
 const RULES: &str = "
 domain: api
 limits:
-  - { name: per-user, per: [user], limit: 1000/hour, algorithm: fixed_window }
+  - { name: per-user, per: [user], limit: 1000/8760h, algorithm: fixed_window }
   - { name: strict, when: { path: /strict }, per: [ip], limit: 5/min, algorithm: sliding_log }
 ";
 

@@ -70,11 +70,15 @@ async fn is_ready(node: &TestNode) -> bool {
 async fn a_client_that_never_finishes_does_not_hold_up_the_end() {
     let mut node = TestNode::start_with(free_port(), RULES, "drain_seconds: 1\n");
     let mut stream = TcpStream::connect(node.clients).expect("the node accepts connections");
-    write!(stream, "POST /v1/check HTTP/1.1\r\nhost: node\r\ncontent-length: 100\r\n\r\n")
-        .expect("the node reads");
+    let head = "POST /v1/check HTTP/1.1\r\nhost: node\r\ncontent-type: application/json\r\n";
+    write!(stream, "{head}content-length: 100\r\n\r\n{{").expect("the node reads");
     tokio::time::sleep(Duration::from_millis(200)).await;
     node.process.signal(Signal::TERM);
-    node.process.wait(Duration::from_secs(8));
+    let terminated = Deadline::after(Duration::from_secs(8));
+    let status = node.process.wait(Duration::from_secs(8));
+    // It was given its second, and the exit code says that it didn't finish.
+    assert!(terminated.elapsed() >= Duration::from_secs(1), "{}", node.process.printed());
+    assert_eq!(status.code(), Some(1), "{}", node.process.printed());
 }
 
 /// `leasehold dev` on free ports, and how long it took to be ready.

@@ -47,10 +47,15 @@ impl Front {
 
 /// A node as `node.yaml` describes it.
 fn node() -> TestNode {
+    node_with("")
+}
+
+/// The same, with more lines in its configuration.
+fn node_with(more: &str) -> TestNode {
     let config = example("nginx/node.yaml");
     // The test's node has ports and a rule file of its own; what follows the rules is the example's.
     let (_, rest) = config.split_once("rules: rules.yaml\n").expect("the example names its rules");
-    TestNode::start_with(free_port(), &example("nginx/rules.yaml"), rest)
+    TestNode::start_with(free_port(), &example("nginx/rules.yaml"), &format!("{rest}{more}"))
 }
 
 fn retry_after(reply: &Reply) -> u64 {
@@ -81,6 +86,17 @@ async fn nginx_answers_429_beyond_a_limit_and_lets_pass_again_when_it_said() {
 
     tokio::time::sleep(Duration::from_secs(retry_after(&refused))).await;
     assert_eq!(front.http.get("/login").await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_that_cannot_be_asked_and_says_deny_is_a_503_for_the_client() {
+    let node = node_with("counters: { keys_per_domain_max: 1 }\n");
+    let Some(front) = Front::start(node.clients).await else { return };
+    assert_eq!(front.http.get("/").await.status, 200, "there is room for the address's counter");
+    let refused = front.http.get("/login").await;
+    assert_eq!(refused.status, 503, "there is none for its logins, and they say deny: {}", refused.text());
+    assert_eq!(retry_after(&refused), 1);
+    assert_eq!(refused.header("x-application"), None, "the application must not see a refused request");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,8 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold_tests::binary::leasehold;
-use leasehold_tests::{Process, TestNode};
-use tonic::Request;
+use leasehold_tests::{Process, TestNode, free_port};
+use leasehold_wire::proto::leasehold::v1;
+use leasehold_wire::proto::leasehold::v1::limiter_client::LimiterClient;
+use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -16,12 +18,12 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use crate::clients::{Client, PROTOCOLS, channel, check};
+use crate::clients::{Client, PROTOCOLS, Protocol, channel, check};
 
 const RULES: &str = "
 domain: api
 limits:
-  - { name: per-user, per: [user], limit: 3/hour, algorithm: fixed_window }
+  - { name: per-user, per: [user], limit: 3/8760h, algorithm: fixed_window }
 ";
 
 const SECRET: &str = "sk-very-secret-value";
@@ -150,6 +152,29 @@ async fn a_key_is_in_no_log_line_either() {
     node.process.signal(rustix::process::Signal::TERM);
     assert!(node.process.wait(Duration::from_secs(20)).success());
     assert!(!node.process.printed().contains(SECRET), "{}", node.process.printed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_setting_switches_resets_off_over_http_and_grpc() {
+    let node = TestNode::start_with(free_port(), RULES, "http: { reset: false }\n");
+    let reply = node.http().post("/v1/reset", &check("api", &[("user", "a")])).await;
+    assert_eq!(reply.status, 403);
+    assert!(reply.text().contains("http.reset"), "{}", reply.text());
+    let request = v1::ResetRequest { domain: "api".to_owned(), ..v1::ResetRequest::default() };
+    let refused =
+        LimiterClient::new(channel(node.clients).await).reset(request).await.expect_err("it is off");
+    assert_eq!(refused.code(), Code::PermissionDenied);
+    assert!(refused.message().contains("http.reset"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_level_that_shows_all_has_a_line_for_every_request() {
+    let mut node = TestNode::start_with(free_port(), RULES, "log: { level: 'off,leasehold_front=trace' }\n");
+    node.http().post("/v1/check", &check("api", &[("user", SECRET)])).await;
+    Client::connect(Protocol::Rls, node.clients).await.admits("api", &[("user", SECRET)]).await;
+    for path in ["/v1/check", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"] {
+        node.process.wait_for_text(&format!("path={path} status=200"), Duration::from_secs(20));
+    }
 }
 
 /// Runs `leasehold node` on a configuration that must be refused; what it printed.

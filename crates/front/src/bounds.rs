@@ -5,15 +5,14 @@
 use std::fmt;
 
 use leasehold_limit::check::Attribute;
+pub use leasehold_limit::rules::{
+    ATTRIBUTE_NAME_BYTES_MAX, DOMAIN_BYTES_MAX, FILE_BYTES_MAX as RULES_BYTES_MAX,
+};
 
 use crate::CheckError;
 
-/// Bytes of a domain's name. Longer: refused as invalid; no rule file could define it.
-pub const DOMAIN_BYTES_MAX: usize = 128;
 /// Attributes of one descriptor: matching looks through all of them for each rule. More: refused as invalid.
 pub const ATTRIBUTES_MAX: usize = 64;
-/// Bytes of an attribute's name. Longer: refused as invalid.
-pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
 /// Bytes of an attribute's value, enough for a long URL. Longer: refused as invalid, never cut (two values could become one).
 pub const ATTRIBUTE_VALUE_BYTES_MAX: usize = 4096;
 /// Descriptors of one request, which is charged as a whole. More: refused as invalid.
@@ -29,8 +28,6 @@ pub(crate) const BATCH_FULL: &str = "the answers before this one fill the batch'
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 /// Bytes of a request's body or message at the clients' doors. Larger: refused before it is read to its end.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of one domain's rule file. Larger: refused as invalid.
-pub const RULES_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of a body or message at the operators' door: a rule file of the largest size, as escaped JSON.
 pub const ADMIN_MESSAGE_BYTES_MAX: usize = 2 * RULES_BYTES_MAX + 64 * 1024;
 

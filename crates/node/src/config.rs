@@ -121,7 +121,7 @@ pub struct HttpConfig {
     pub rate_limit: bool,
     /// Whether and how `X-RateLimit-*` are written beside them.
     pub x_rate_limit: XRateLimit,
-    /// Whether callers may reset counters at `/v1/reset`.
+    /// Whether callers may reset counters, over HTTP and gRPC alike.
     pub reset: bool,
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use leasehold_front::{CheckError, Decider, Readiness, ResetTarget, bounds};
 use leasehold_limit::Decision;
-use leasehold_limit::check::{Answer, Request};
+use leasehold_limit::check::{Answer, RETRY_UNDECIDED, Request};
 use leasehold_limit::rules::{Rule, RuleBook};
-use leasehold_model::{Key, Nanos, RequestId};
+use leasehold_model::{Key, RequestId};
 use leasehold_shard::{Acquire, Batch, Command, LimitSpec, Refusal, Reply, Reset};
 use tokio::time::{Instant, timeout_at};
 
@@ -21,9 +21,6 @@ use crate::authority::{Authority, ProposeError};
 use crate::clock::BootTime;
 use crate::core::Core;
 use plan::Plan;
-
-/// When to try again what could not be carried out.
-const RETRY_AFTER: Nanos = Nanos::from_secs(1);
 
 /// How often a request is asked anew because the counters it found were dropped before it was charged. Counters are
 /// dropped when they are fresh, so a second time is rare; beyond this it is refused as overload.
@@ -229,7 +226,7 @@ fn settle_by(plan: &mut Plan, reply: Reply) -> Result<Settled, CheckError> {
 }
 
 fn overloaded(reason: impl ToString) -> CheckError {
-    CheckError::Overloaded { reason: reason.to_string(), retry_after: RETRY_AFTER }
+    CheckError::Overloaded { reason: reason.to_string(), retry_after: RETRY_UNDECIDED }
 }
 
 fn reset_keys(book: &RuleBook, target: ResetTarget<'_>) -> Result<Vec<Key>, CheckError> {

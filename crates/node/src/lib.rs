@@ -20,3 +20,4 @@ mod rules;
 pub use boot::StartError;
 pub use config::{Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};
 pub use node::Node;
+pub use rules::rule_files;

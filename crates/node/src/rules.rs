@@ -15,12 +15,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use leasehold_front::{AdminError, DomainStatus, RulesStatus};
 use leasehold_limit::KeySecret;
-use leasehold_limit::rules::{Domain, RuleBook, RuleError, parse};
+use leasehold_limit::rules::{Domain, RuleBook, RuleError, SENT_TEXT, parse};
 use leasehold_model::{RulesVersion, Stamp};
 use parking_lot::Mutex;
 
 use crate::authority::Line;
 use crate::metrics::{Metrics, RuleMeters};
+pub use source::rule_files;
 pub(crate) use source::{ReadError, RuleFile, Source};
 pub(crate) use watcher::{Watch, reload};
 
@@ -156,7 +157,7 @@ impl RulesInForce {
         if let Some(expected) = expected.filter(|expected| *expected != current) {
             return Err(AdminError::Conflict { expected, current });
         }
-        let domain = parse("rules", text, &self.secret).map_err(AdminError::Invalid)?;
+        let domain = parse(SENT_TEXT, text, &self.secret).map_err(AdminError::Invalid)?;
         let path = self.source.path_for(&domain.name, &active.homes)?;
         if active.book.domains.get(&domain.name).is_some_and(|held| *held.source == *text) {
             return Ok(current);
@@ -200,7 +201,7 @@ impl RulesInForce {
 
     /// Validates one domain's rules; returns its name.
     pub(crate) fn validate(&self, text: &str) -> Result<String, Vec<RuleError>> {
-        parse("rules", text, &self.secret).map(|domain| domain.name.to_string())
+        parse(SENT_TEXT, text, &self.secret).map(|domain| domain.name.to_string())
     }
 
     fn catch_up(&self, seen: &mut Option<Vec<RuleFile>>) -> Reload {

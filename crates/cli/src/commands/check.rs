@@ -2,6 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use leasehold_limit::Limit;
+use leasehold_limit::check::Verdict;
 use leasehold_limit::rules::rate::describe;
 use leasehold_wire::duration::{self, Duration};
 use leasehold_wire::proto::leasehold::v1 as pb;
@@ -207,9 +208,9 @@ fn describe_limit(limit: &pb::Limit) -> String {
 /// An answer as JSON.
 pub(super) fn to_json(answer: &pb::CheckResponse) -> Value {
     let verdict = match answer.verdict() {
-        pb::Verdict::Allowed => "allowed",
-        pb::Verdict::OverLimit => "over_limit",
-        pb::Verdict::Unavailable => "unavailable",
+        pb::Verdict::Allowed => Verdict::Allowed.name(),
+        pb::Verdict::OverLimit => Verdict::OverLimit.name(),
+        pb::Verdict::Unavailable => Verdict::Unavailable.name(),
         pb::Verdict::Unspecified => "unspecified",
     };
     json!({

@@ -58,7 +58,7 @@ fn banner(node: &Node) -> String {
     format!(
         "leasehold {version} is ready\n\n\
          \x20 clients    http://{clients}   HTTP, gRPC, Envoy RLS\n\
-         \x20 operators  http://{admin}   /metrics, /status\n\
+         \x20 operators  http://{admin}   /metrics, /v1/status\n\
          \x20 rules      {source}\n\n\
          {rules}\n\
          Try it:\n\n{curl}\n\n\

@@ -6,8 +6,11 @@ use super::error::{Place, QUOTE_LEN_MAX, Report, did_you_mean, quoted};
 use super::rate::parse_count;
 use super::yaml::{Entry, Node, Value};
 
-/// Longest name of an attribute in bytes; a longer one can't be sent by any front door either.
-pub(super) const ATTRIBUTE_LEN_MAX: usize = 128;
+/// Bytes of an attribute's name, in a rule and at a front door alike. Longer: refused as invalid.
+pub const ATTRIBUTE_NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of a domain's name, in a rule file and at a front door alike. Longer: refused as invalid.
+pub const DOMAIN_BYTES_MAX: usize = 128;
 
 /// A map whose keys are all known.
 pub(super) struct Fields<'n> {
@@ -214,12 +217,12 @@ pub(super) fn domain_name<'n>(node: &'n Node, path: &str, report: &mut Report<'_
 pub fn is_domain_name(name: &str) -> bool {
     let body = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:/-".contains(&byte);
     let first = name.starts_with(|first: char| first.is_ascii_alphanumeric());
-    first && name.len() <= 128 && name.bytes().all(body)
+    first && name.len() <= DOMAIN_BYTES_MAX && name.bytes().all(body)
 }
 
-/// Whether rules can name this attribute: 1 to 128 bytes without blanks and control characters.
+/// Whether rules can name this attribute: 1 to [`ATTRIBUTE_NAME_BYTES_MAX`] bytes without blanks and control characters.
 #[must_use]
 pub fn is_attribute_name(name: &str) -> bool {
     let good = |c: char| !c.is_whitespace() && !c.is_control();
-    !name.is_empty() && name.len() <= ATTRIBUTE_LEN_MAX && name.chars().all(good)
+    !name.is_empty() && name.len() <= ATTRIBUTE_NAME_BYTES_MAX && name.chars().all(good)
 }

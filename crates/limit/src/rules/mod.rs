@@ -22,11 +22,15 @@ use leasehold_model::{Key, TenantId};
 
 pub use self::book::{Matched, RuleBook};
 pub use self::error::RuleError;
-pub use self::fields::{is_attribute_name, is_domain_name};
+pub use self::fields::{ATTRIBUTE_NAME_BYTES_MAX, DOMAIN_BYTES_MAX, is_attribute_name, is_domain_name};
 pub use self::file::{OVERRIDES_MAX, RULES_MAX, parse};
 pub use self::pattern::Pattern;
 use self::rule::PER_MAX;
+pub use self::yaml::FILE_BYTES_MAX;
 use crate::{Limit, RuleKeys};
+
+/// How mistakes name a text that was sent to a server rather than read from a file.
+pub const SENT_TEXT: &str = "rules";
 
 /// One rule, checked.
 #[derive(Clone, Debug)]

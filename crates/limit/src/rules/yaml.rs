@@ -8,8 +8,8 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle};
 
 use super::error::{Place, Report, quoted};
 
-/// Longest rule file in bytes. A longer one is refused unread: rules are written by people, and every node keeps them.
-pub(super) const TEXT_LEN_MAX: usize = 1 << 20;
+/// Bytes of one rule file. A longer one is refused unread: rules are written by people, and every node keeps them.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
 
 /// Deepest nesting. Rules need six levels; past it the file is refused.
 pub(super) const DEPTH_MAX: usize = 16;
@@ -59,8 +59,8 @@ impl Value {
 
 /// Reads one document. `None` when there is nothing to read further, with the reason in `report`.
 pub(super) fn parse(text: &str, report: &mut Report<'_>) -> Option<Node> {
-    if text.len() > TEXT_LEN_MAX {
-        let message = format!("the file has {} bytes, more than {TEXT_LEN_MAX}", text.len());
+    if text.len() > FILE_BYTES_MAX {
+        let message = format!("the file has {} bytes, more than {FILE_BYTES_MAX}", text.len());
         report.add(Place::START, "", message, "split the rules over several domains");
         return None;
     }

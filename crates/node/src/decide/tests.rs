@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_limit::check::{Attribute, Descriptor, Outcome, Verdict};
 use leasehold_limit::{Algorithm, KeySecret, Limit, Window};
-use leasehold_model::RequestId;
+use leasehold_model::{Nanos, RequestId};
 use leasehold_shard::Bounds;
 
 use super::*;

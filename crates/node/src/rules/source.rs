@@ -9,15 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leasehold_front::AdminError;
-use leasehold_limit::rules::RuleError;
+use leasehold_limit::rules::{FILE_BYTES_MAX, RuleError};
 
 use crate::files::read_text;
 
 /// The example rules of `leasehold dev`.
 const BUILT_IN: &str = include_str!("../dev_rules.yaml");
-
-/// Bytes of one rule file. A larger one is refused instead of read into memory.
-const FILE_BYTES_MAX: usize = leasehold_front::bounds::RULES_BYTES_MAX;
 
 /// Files of one folder. More are refused as a whole: a set that is read in part would drop limits.
 const FILES_MAX: usize = 4_096;
@@ -79,7 +76,11 @@ impl Source {
                 Ok(vec![RuleFile { path: PathBuf::from("built in"), text: BUILT_IN.to_owned() }])
             }
             Self::File(path) => Ok(vec![read_file(path)?]),
-            Self::Folder(folder) => list(folder)?.iter().map(|path| read_file(path)).collect(),
+            Self::Folder(folder) => {
+                let listed = rule_files(folder);
+                let paths = listed.map_err(|source| ReadError { path: folder.clone(), source })?;
+                paths.iter().map(|path| read_file(path)).collect()
+            }
         }
     }
 
@@ -136,12 +137,14 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Rule files of a folder by path. What begins with a dot is an editor's, or Kubernetes' `..data`.
-fn list(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    let failed = |source| ReadError { path: folder.to_owned(), source };
+/// The rule files of a folder, by path. What begins with a dot is an editor's, or Kubernetes' `..data`.
+///
+/// # Errors
+/// The folder can't be read, or holds no rule file, or too many.
+pub fn rule_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
         let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
         let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
         if yaml && !hidden && !path.is_dir() {
@@ -149,11 +152,11 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, ReadError> {
         }
     }
     if paths.len() > FILES_MAX {
-        return Err(failed(io::Error::other(format!("more than {FILES_MAX} rule files"))));
+        return Err(io::Error::other(format!("more than {FILES_MAX} rule files")));
     }
     // An empty folder is an unmounted one more often than a wish for no limits.
     if paths.is_empty() {
-        return Err(failed(io::Error::new(io::ErrorKind::NotFound, "no *.yaml file in this folder")));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "no *.yaml file in this folder"));
     }
     paths.sort();
     Ok(paths)

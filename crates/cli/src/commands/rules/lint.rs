@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use leasehold_limit::KeySecret;
-use leasehold_limit::rules::{self, Domain, RuleBook, RuleError};
+use leasehold_limit::rules::{self, Domain, FILE_BYTES_MAX, RuleBook, RuleError};
 use leasehold_model::RulesVersion;
 use leasehold_node::files::read_text;
 use serde_json::{Value, json};
@@ -16,8 +16,6 @@ use crate::output::{self, Format, plural};
 #[cfg(test)]
 mod tests;
 
-/// Bytes of one rule file; a longer one is refused before it is read into memory, as a server refuses it.
-const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Columns of a source line that are shown, so that a file without line ends doesn't flood the terminal.
 const SOURCE_COLUMNS_MAX: usize = 160;
 
@@ -62,7 +60,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<(Vec<Named>, Vec<RuleError>)> {
     Ok((domains, mistakes))
 }
 
-/// The rule files that `paths` name; of folders, the YAML files in them by name.
+/// The rule files that `paths` name; of folders, those that a server would read.
 pub(super) fn rule_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -70,24 +68,8 @@ pub(super) fn rule_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             files.push(path.clone());
             continue;
         }
-        let mut found =
-            yaml_files(path).with_context(|| format!("cannot read the folder {}", path.display()))?;
-        ensure!(!found.is_empty(), "{}: no *.yaml or *.yml file in it", path.display());
-        found.sort();
-        files.append(&mut found);
-    }
-    Ok(files)
-}
-
-fn yaml_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_file()
-            && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
-        {
-            files.push(path);
-        }
+        let found = leasehold_node::rule_files(path);
+        files.extend(found.with_context(|| format!("cannot read the folder {}", path.display()))?);
     }
     Ok(files)
 }
@@ -103,7 +85,7 @@ fn report(files: usize, domains: &[Named], mistakes: &[RuleError]) -> String {
             |(file, domain): &Named| format!("ok: {file}: domain {}, {}\n", domain.name, rules(domain));
         return domains.iter().map(line).collect();
     }
-    let mut text = describe(mistakes);
+    let mut text = describe(mistakes, local);
     text.push_str(&format!("{} in {}\n", plural(mistakes.len(), "mistake"), plural(files, "file")));
     text
 }
@@ -133,19 +115,30 @@ pub(super) fn mistake_json(mistake: &RuleError) -> Value {
     })
 }
 
-/// Prints mistakes to standard error, each with the line it is on where its file can be read.
+/// Prints mistakes in files of this machine to standard error, each with the line it is on where its file can be read.
 pub(in crate::commands) fn show_mistakes(mistakes: &[RuleError]) {
-    output::note(describe(mistakes).trim_end());
+    note(&describe(mistakes, local));
+}
+
+/// Prints described mistakes to standard error.
+pub(super) fn note(described: &str) {
+    output::note(described.trim_end());
     output::note("");
 }
 
-/// Mistakes with the lines they are on.
-pub(super) fn describe(mistakes: &[RuleError]) -> String {
+/// The text of a file of this machine; nothing when it can't be read.
+fn local(file: &str) -> String {
+    read_file(Path::new(file)).unwrap_or_default()
+}
+
+/// Mistakes with the lines they are on, as far as `text_of` knows the text of a file. A server's paths say nothing about
+/// the files here, so its mistakes are described without.
+pub(super) fn describe(mistakes: &[RuleError], text_of: impl Fn(&str) -> String) -> String {
     let mut text = String::new();
     let mut source: Option<(&str, String)> = None;
     for mistake in mistakes {
         if source.as_ref().is_none_or(|(file, _)| *file != mistake.file) {
-            source = Some((&mistake.file, read_file(Path::new(&mistake.file)).unwrap_or_default()));
+            source = Some((&mistake.file, text_of(&mistake.file)));
         }
         let lines = source.as_ref().map_or("", |(_, lines)| lines);
         text.push_str(&render(mistake, lines));

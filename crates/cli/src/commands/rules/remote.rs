@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use leasehold_limit::rules::RuleError;
+use leasehold_limit::rules::{RuleError, SENT_TEXT};
 use leasehold_wire::proto::leasehold::v1 as pb;
 use leasehold_wire::status::rule_errors;
 use pb::admin_client::AdminClient;
 use serde_json::json;
 
-use super::lint::{describe, mistake_json, read_file, show_mistakes};
+use super::lint::{describe, mistake_json, note, read_file};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Format, number, text as word};
 use crate::remote::{AdminServer, Remote, block_on};
@@ -81,7 +81,7 @@ fn status_text(status: &pb::RulesStatusResponse, mistakes: &[RuleError]) -> Stri
         text.push_str(
             "\nThe last reload was refused; the rules above stay in force until this is mended:\n\n",
         );
-        text.push_str(&describe(mistakes));
+        text.push_str(&describe(mistakes, |_| String::new()));
     }
     text
 }
@@ -112,10 +112,10 @@ pub(super) fn apply(args: &ApplyArgs, format: Format) -> Result<Outcome, Failure
     let version = block_on(async {
         let remote = args.server.connect().await?;
         let mut client = AdminClient::new(remote.channel.clone());
-        let request = pb::PutRulesRequest { text, expected_version: args.expect };
+        let request = pb::PutRulesRequest { text: text.clone(), expected_version: args.expect };
         match client.put_rules(remote.request(request)).await {
             Ok(answer) => Ok(answer.into_inner().version),
-            Err(status) => Err(not_applied(&remote, &file, &status)),
+            Err(status) => Err(not_applied(&remote, &file, &text, &status)),
         }
     })?;
     match format {
@@ -125,20 +125,31 @@ pub(super) fn apply(args: &ApplyArgs, format: Format) -> Result<Outcome, Failure
     Ok(Outcome::Done)
 }
 
-/// Shows every mistake that the server found, if that is why it refused.
-fn not_applied(remote: &Remote, file: &str, status: &tonic::Status) -> Failure {
-    let mistakes = rule_errors(status);
+/// Shows every mistake that the server found, if that is why it refused: those in the file that was sent, and those in
+/// other files of its folder, which are checked with it.
+fn not_applied(remote: &Remote, file: &str, text: &str, status: &tonic::Status) -> Failure {
+    let mistakes: Vec<_> = rule_errors(status).iter().map(|error| renamed(mistake(error), file)).collect();
     if mistakes.is_empty() {
         return remote.refused(status);
     }
-    // The server knows the text only; the file is ours.
-    let ours: Vec<_> =
-        mistakes.iter().map(|error| RuleError { file: file.to_owned(), ..mistake(error) }).collect();
-    show_mistakes(&ours);
+    note(&describe(&mistakes, |named| if named == file { text.to_owned() } else { String::new() }));
+    let ours = mistakes.iter().filter(|mistake| mistake.file == file).count();
+    let others = match mistakes.len() - ours {
+        0 => String::new(),
+        others => format!(" and {} in other files of the server", output::plural(others, "mistake")),
+    };
     Failure::error(anyhow!(
-        "{} in {file}; the old rules stay in force",
-        output::plural(ours.len(), "mistake")
+        "{} in {file}{others}; the old rules stay in force",
+        output::plural(ours, "mistake")
     ))
+}
+
+/// The server knows the text only; the file is ours.
+fn renamed(mistake: RuleError, file: &str) -> RuleError {
+    match mistake.file == SENT_TEXT {
+        true => RuleError { file: file.to_owned(), ..mistake },
+        false => mistake,
+    }
 }
 
 fn mistake(error: &pb::RuleError) -> RuleError {
@@ -149,5 +160,23 @@ fn mistake(error: &pb::RuleError) -> RuleError {
         field: error.field.clone(),
         message: error.message.clone(),
         fix: error.fix.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(named: &str, expected: &str) {
+        let (line, column, text) = (1, 1, String::new);
+        let given =
+            RuleError { file: named.to_owned(), line, column, field: text(), message: text(), fix: text() };
+        assert_eq!(renamed(given, "mine.yaml").file, expected);
+    }
+
+    #[test]
+    fn only_mistakes_of_the_text_that_was_sent_are_those_of_the_file_it_came_from() {
+        check(SENT_TEXT, "mine.yaml");
+        check("/etc/leasehold/other.yaml", "/etc/leasehold/other.yaml");
     }
 }

@@ -30,6 +30,26 @@ fn a_mistake_whose_line_is_not_at_hand_still_names_its_place() {
 }
 
 #[test]
+fn of_a_folder_those_files_are_checked_that_a_server_would_read() {
+    let folder = std::env::temp_dir().join(format!("leasehold-lint-{}", std::process::id()));
+    fs::create_dir_all(folder.join("c.yaml")).unwrap();
+    for name in ["b.yml", "a.yaml", ".hidden.yaml", "notes.txt"] {
+        fs::write(folder.join(name), "").unwrap();
+    }
+    let found = rule_files(std::slice::from_ref(&folder));
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(found.unwrap(), [folder.join("a.yaml"), folder.join("b.yml")]);
+}
+
+#[test]
+fn lines_are_shown_of_files_whose_text_is_at_hand_only() {
+    let text = describe(&[mistake(1, 1)], |_| String::new());
+    assert!(text.contains("--> api.yaml:1:1") && !text.contains('^'), "{text}");
+    let text = describe(&[mistake(1, 1)], |file| format!("text of {file}"));
+    assert!(text.contains("1 | text of api.yaml"), "{text}");
+}
+
+#[test]
 fn a_column_beyond_the_line_or_far_along_it_still_gets_its_caret_in_view() {
     assert_eq!(clip("ab", 5), ("ab".to_owned(), "    ".to_owned()));
     let (shown, indent) = clip(&"x".repeat(10_000), 9_000);
