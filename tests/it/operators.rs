@@ -173,7 +173,7 @@ async fn the_level_that_shows_all_has_a_line_for_every_request() {
     node.http().post("/v1/check", &check("api", &[("user", SECRET)])).await;
     Client::connect(Protocol::Rls, node.clients).await.admits("api", &[("user", SECRET)]).await;
     for path in ["/v1/check", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"] {
-        node.process.wait_for_text(&format!("path={path} status=200"), Duration::from_secs(20));
+        node.process.wait_for_text(&format!("path={path:?} status=200"), Duration::from_secs(20));
     }
 }
 
