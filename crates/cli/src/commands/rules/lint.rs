@@ -1,9 +1,8 @@
 //! `leasehold rules lint`: every mistake with its place, its line and the fix, in the form compilers use.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{self, Domain, FILE_BYTES_MAX, RuleBook, RuleError};
 use leasehold_model::RulesVersion;

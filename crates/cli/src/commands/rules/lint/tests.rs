@@ -1,5 +1,7 @@
 //! How a mistake in a rule file is shown.
 
+use std::fs;
+
 use super::*;
 
 fn mistake(line: usize, column: usize) -> RuleError {
