@@ -13,7 +13,7 @@ mod place;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -35,8 +35,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often at most the log says that connections are refused.
 const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 
-/// Serves until `shutdown`, then stops accepting, lets what is in flight finish within `drain_timeout`, and returns whether
-/// all of it did.
+/// Serves until `shutdown`, then stops accepting, lets what is in flight finish within `drain_timeout`, and returns how many
+/// connections had to be cut off: none when all of it did.
 ///
 /// A request's extensions carry its peer as [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo), gRPC's excepted.
 pub async fn serve<D: Door>(
@@ -44,12 +44,12 @@ pub async fn serve<D: Door>(
     door: D,
     limits: ServerLimits,
     shutdown: CancellationToken,
-) -> bool {
+) -> usize {
     let slots = Arc::new(Semaphore::new(limits.connections_max));
     let guard = Arc::new(Guard::new(door, &limits));
     let limits = Arc::new(limits);
     let tracker = TaskTracker::new();
-    let is_cut = Arc::new(AtomicBool::new(false));
+    let cut_off = Arc::new(AtomicUsize::new(0));
     let mut refusals = Refusals { connections_max: limits.connections_max, unsaid: 0, said_at: None };
     loop {
         let accepted = tokio::select! {
@@ -74,10 +74,10 @@ pub async fn serve<D: Door>(
             continue;
         };
         let (guard, limits, draining) = (Arc::clone(&guard), Arc::clone(&limits), shutdown.child_token());
-        let is_cut = Arc::clone(&is_cut);
+        let cut_off = Arc::clone(&cut_off);
         tracker.spawn(async move {
             if !connection::run(stream, peer, guard, &limits, draining).await {
-                is_cut.store(true, Ordering::Relaxed);
+                cut_off.fetch_add(1, Ordering::Relaxed);
             }
             drop(slot);
         });
@@ -86,7 +86,7 @@ pub async fn serve<D: Door>(
     refusals.say();
     tracker.close();
     tracker.wait().await;
-    !is_cut.load(Ordering::Relaxed)
+    cut_off.load(Ordering::Relaxed)
 }
 
 /// Connections refused at the cap that the log hasn't told of, and when it last did.

@@ -26,7 +26,10 @@ use crate::rules::{LoadError, RulesInForce, Source};
 const ADMIN_CONNECTIONS_MAX: usize = 256;
 
 /// How long an operator's request may take to finish at shutdown.
-const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
+
+/// A drain of nothing takes a moment too.
+const DRAIN_MIN: Duration = Duration::from_millis(100);
 
 /// Bytes of a key secret, written as twice as many hexadecimal digits.
 const SECRET_BYTES: usize = 16;
@@ -144,7 +147,7 @@ pub(crate) fn client_limits(config: &Config) -> ServerLimits {
         streams_per_connection_max: intake.streams_per_connection_max,
         header_bytes_max: intake.header_bytes_max,
         request_timeout: Duration::from_millis(intake.request_timeout_ms),
-        drain_timeout: Duration::from_secs(config.drain_seconds),
+        drain_timeout: Duration::from_secs(config.drain_seconds).max(DRAIN_MIN),
         ..ServerLimits::default()
     }
 }

@@ -21,9 +21,6 @@ use crate::rules::{self, Watch};
 /// How often time moves on when nothing is asked, so that counters that equal fresh ones are dropped.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// A drain of nothing takes a moment too.
-const DRAIN_MIN: Duration = Duration::from_millis(100);
-
 /// How long watching and sweeping may take to end. Beyond, they are left behind: a disk that doesn't answer must not
 /// keep a node from stopping.
 const BACKGROUND_WITHIN: Duration = Duration::from_secs(1);
@@ -48,7 +45,7 @@ pub struct Node {
 struct Served {
     addr: SocketAddr,
     stop: CancellationToken,
-    task: JoinHandle<bool>,
+    task: JoinHandle<usize>,
 }
 
 impl Node {
@@ -77,7 +74,7 @@ impl Node {
 
         let version = core.rules.active().book.version;
         tracing::info!(clients = %clients.addr, admin = %admin.addr, rules = %core.rules.source(), %version, "serving");
-        let drain = Duration::from_secs(config.drain_seconds);
+        let drain = boot::client_limits(&config).drain_timeout;
         Ok(Self { core, clients, admin, background, drain, stop: stop.drop_guard() })
     }
 
@@ -118,18 +115,19 @@ impl Node {
     pub async fn drain(self) -> bool {
         tracing::info!(seconds = self.drain.as_secs(), "draining");
         self.core.set_readiness(Readiness::NotReady("draining".to_owned()));
-        let finished = self.clients.close(self.drain.max(DRAIN_MIN)).await;
-        self.admin.close(CUT_OFF_WITHIN).await;
+        let clients = self.clients.close(self.drain.saturating_add(CUT_OFF_WITHIN)).await;
+        // Operators who only look lose nothing.
+        drop(self.admin.close(boot::ADMIN_DRAIN.saturating_add(CUT_OFF_WITHIN)).await);
         drop(self.stop);
         if timeout(BACKGROUND_WITHIN, self.background.wait()).await.is_err() {
             tracing::warn!("reading the rules takes long, and is left behind");
         }
-        if finished {
-            tracing::info!("stopped");
-        } else {
-            tracing::warn!("stopped before everything in flight had finished");
+        match clients {
+            Ok(0) => tracing::info!("stopped"),
+            Ok(cut_off) => tracing::warn!(cut_off, "stopped before these connections had their answers"),
+            Err(Stuck) => tracing::warn!("stopped before everything in flight had finished"),
         }
-        finished
+        matches!(clients, Ok(0))
     }
 }
 
@@ -145,19 +143,19 @@ impl Served {
         Self { addr, stop, task }
     }
 
-    /// Takes nobody new and waits for those inside; whether they finished within `drain`.
-    async fn close(mut self, drain: Duration) -> bool {
+    /// Takes nobody new and waits for those inside; how many were cut off. The door's own drain is the deadline: `within`
+    /// is longer, for a door that doesn't keep it.
+    async fn close(mut self, within: Duration) -> Result<usize, Stuck> {
         self.stop.cancel();
-        if let Ok(finished) = timeout(drain, &mut self.task).await {
-            return finished.unwrap_or(false);
-        }
-        // Its own drain ends now as well, and cuts off the rest.
-        if timeout(CUT_OFF_WITHIN, &mut self.task).await.is_err() {
-            self.task.abort();
-        }
-        false
+        let closed = timeout(within, &mut self.task).await;
+        self.task.abort();
+        closed.map_err(|_| Stuck)?.map_err(|_| Stuck)
     }
 }
+
+/// A door that didn't close by itself: nobody knows what was cut off.
+#[derive(Debug)]
+struct Stuck;
 
 async fn read(config: Config) -> Result<(Config, Core<LocalAuthority>), StartError> {
     let reading = tokio::task::spawn_blocking(move || {

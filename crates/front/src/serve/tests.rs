@@ -32,7 +32,7 @@ const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: applica
 struct Server {
     address: SocketAddr,
     shutdown: CancellationToken,
-    ended: JoinHandle<bool>,
+    ended: JoinHandle<usize>,
 }
 
 impl Server {

@@ -7,6 +7,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::config::DevOptions;
+use crate::logging::kept::Log;
 
 /// The built-in examples on ports of their own.
 async fn dev() -> Node {
@@ -84,10 +85,12 @@ async fn a_request_that_never_ends_doesnt_hold_up_the_end() {
     let config = Config::dev(DevOptions { rules: None, clients: Some(any), admin: Some(any) });
     let node = Node::start(Config { drain_seconds: 0, ..config }).await.expect("it starts");
     let mut stuck = TcpStream::connect(node.client_addr()).await.expect("it accepts");
-    let request = "POST /v1/check HTTP/1.1\r\nhost: node\r\ncontent-length: 10\r\n\r\n";
+    let request = "POST /v1/check HTTP/1.1\r\nhost: node\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n";
     stuck.write_all(request.as_bytes()).await.expect("it reads");
     tokio::time::sleep(Duration::from_millis(50)).await;
-    node.drain().await;
+    let log = Log::keep();
+    assert!(!node.drain().await, "cut off, and said to have finished");
+    assert!(log.text().contains("cut_off=1"), "{}", log.text());
     let mut rest = Vec::new();
     drop(stuck.read_to_end(&mut rest).await);
     assert!(!rest.starts_with(b"HTTP/1.1 200"));
