@@ -10,7 +10,8 @@ pub struct ServerLimits {
     /// Requests being answered at once, over all connections. Beyond: 503 with `Retry-After`, or `UNAVAILABLE`. One whose
     /// body is still under way doesn't count, and `/livez` and `/readyz` are always answered.
     pub in_flight_max: usize,
-    /// HTTP/2 streams at once on one connection. Beyond: refused by the protocol; clients wait for a free one.
+    /// HTTP/2 streams at once on one connection. Beyond: refused by the protocol; clients wait for a free one. A peer that
+    /// answers pings but gives its streams no window keeps so many answers waiting.
     pub streams_per_connection_max: u32,
     /// Bytes of a request's line and headers (HTTP/2: of the decoded list). Beyond: 431; an HTTP/2 list that is longer by
     /// so much that its undecoded rest doesn't fit either ends the connection with `COMPRESSION_ERROR`, because skipping it
