@@ -85,11 +85,12 @@ pub(super) fn domain<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
 
 /// A status that refuses: 2xx would let pass what was refused, 3xx would send it elsewhere.
 pub(super) fn deny_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
-    let Some(status) = Option::<u16>::deserialize(deserializer)? else { return Ok(None) };
-    if !(400..=599).contains(&status) {
-        return Err(D::Error::custom(format!("{status} refuses nothing; use 400 to 599")));
+    // Read wider than it is, so that a number of any size gets the same words.
+    let Some(number) = Option::<i128>::deserialize(deserializer)? else { return Ok(None) };
+    match u16::try_from(number) {
+        Ok(status) if (400..=599).contains(&status) => Ok(Some(status)),
+        Ok(_) | Err(_) => Err(D::Error::custom(format!("{number} refuses nothing; use 400 to 599"))),
     }
-    Ok(Some(status))
 }
 
 pub(super) fn positive_u32<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {

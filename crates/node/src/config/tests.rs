@@ -83,6 +83,11 @@ fn numbers_keep_their_ranges() {
         "counters: { keys_max: 4294967296 }\n",
         ":1:23: counters.keys_max: 4294967296 is out of range; use 1 to 4294967295",
     );
+    check(
+        "authorize: { deny_status: 70000 }\n",
+        ":1:27: authorize.deny_status: 70000 refuses nothing; use 400 to 599",
+    );
+    check("authorize: { deny_status: no }\n", ":1:27: authorize.deny_status: not a whole number");
     check("drain_seconds: soon\n", ":1:16: drain_seconds: not a whole number");
 }
 
