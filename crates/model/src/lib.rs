@@ -5,5 +5,5 @@
 mod id;
 mod time;
 
-pub use id::{Key, RequestId, RulesVersion, TenantId};
+pub use id::{Epoch, Key, NodeId, RequestId, RulesVersion, ShardId, TenantId};
 pub use time::{Nanos, Stamp, TimeLine};
