@@ -133,13 +133,9 @@ fn shards_stay_in_their_home_region_while_it_has_enough_nodes() {
     for member in &mut members[3..] {
         member.region = "far".into();
     }
-    let mut homes = ShardMap::default();
-    homes.shards = (0..16)
-        .map(|shard| Placement {
-            home: Some(if shard % 2 == 0 { "here" } else { "far" }.into()),
-            ..Placement::default()
-        })
-        .collect();
+    let home = |shard| Some(if shard % 2 == 0 { "here" } else { "far" }.into());
+    let shards = (0..16).map(|shard| Placement { home: home(shard), ..Placement::default() }).collect();
+    let homes = ShardMap { shards, ..ShardMap::default() };
     let map = assign(&layout(16), &members, &homes).expect("members");
     for placement in &map.shards {
         let here = placement.home.as_deref() == Some("here");
