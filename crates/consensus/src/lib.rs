@@ -1,3 +1,4 @@
 //! Multi-group Raft: one group a shard plus the control group, over one log and one connection per pair of nodes.
 
+pub mod transport;
 pub mod types;
