@@ -2,5 +2,6 @@
 
 pub mod disk;
 pub mod log;
+pub mod meta;
 pub mod transport;
 pub mod types;

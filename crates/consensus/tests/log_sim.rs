@@ -99,9 +99,11 @@ fn found(engine: &Engine, group: GroupId) -> Model {
     let terms: BTreeMap<u64, u64> = entries.iter().map(|entry| (entry.id.index, entry.id.term)).collect();
     let model = Model { vote, purged, terms };
     assert_eq!(model.last(), last, "group {group}");
-    let one_by_one: Vec<_> =
-        model.terms.keys().flat_map(|i| reader.read(group, *i..i + 1, 1).unwrap()).collect();
-    assert_eq!(one_by_one, entries, "group {group}");
+    if let Some(index) = last.map(|last| last.index).filter(|index| model.terms.contains_key(index)) {
+        let middle = index - model.terms.len() as u64 / 2;
+        let one = reader.read(group, middle..middle + 1, 1).unwrap();
+        assert_eq!(one, [entry(group, model.terms[&middle], middle)], "group {group}");
+    }
     model
 }
 
@@ -174,19 +176,19 @@ fn partial(before: &Model, change: &Change, after: &Model) -> Vec<Model> {
 
 #[test]
 fn no_crash_loses_what_was_acknowledged_or_brings_back_what_was_not_written() {
-    let moved = AtomicU64::new(0);
+    let segments = AtomicU64::new(0);
     with_seeds(
         "no_crash_loses_what_was_acknowledged_or_brings_back_what_was_not_written",
         "log_sim",
-        0..1500,
+        0..1000,
         |seed| {
             let mut chance = Chance(seed);
             let disk = SimDisk::new();
-            for _ in 0..4 {
+            for _ in 0..2 {
                 let mut engine = open(&disk).unwrap();
-                disk.cut_power_after(chance.below(400));
+                disk.cut_power_after(chance.below(250));
                 let possible = run_until_power_cut(&mut engine, &mut chance);
-                moved.fetch_add(engine.position().0, Ordering::Relaxed);
+                segments.fetch_add(engine.position().0, Ordering::Relaxed);
                 drop(engine);
                 disk.crash(chance.next());
                 // The power can go again while the log is being opened.
@@ -201,7 +203,7 @@ fn no_crash_loses_what_was_acknowledged_or_brings_back_what_was_not_written() {
             }
         },
     );
-    assert!(moved.into_inner() > 1500, "segments were begun and removed");
+    assert!(segments.load(Ordering::Relaxed) > 3000, "{segments:?}: hardly a segment was begun");
 }
 
 #[test]

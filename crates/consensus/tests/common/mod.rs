@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -77,4 +79,25 @@ pub(crate) fn with_seeds(test: &str, binary: &str, seeds: std::ops::Range<u64>, 
             std::panic::resume_unwind(panic);
         }
     }
+}
+
+/// The path of a program, or `None` after having said that the test is skipped.
+pub(crate) fn require(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+    if found.is_none() {
+        missing(program);
+    }
+    found
+}
+
+/// Says that a test is skipped; fails when `LEASEHOLD_REQUIRE` lists what is missing.
+pub(crate) fn missing(what: &str) {
+    let required = std::env::var("LEASEHOLD_REQUIRE").unwrap_or_default();
+    assert!(
+        !required.split(',').any(|name| name.trim() == what),
+        "LEASEHOLD_REQUIRE={required}, but no {what}"
+    );
+    // Past the harness, which hides what a passing test prints.
+    let _ = writeln!(std::io::stderr(), "skipped: needs {what}");
 }
