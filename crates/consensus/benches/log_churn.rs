@@ -1,6 +1,12 @@
 //! 10 M entries of 64 groups with purging, durable, on the log and on fjall in the same run:
 //! `cargo bench -p leasehold-consensus --bench log_churn [-- ENTRIES]`.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark prints its figures and ends when it fails"
+)]
+
 #[path = "../tests/common/churn.rs"]
 mod churn;
 

@@ -1,5 +1,7 @@
 //! A log that is appended to and purged for long stays small. The full load is `benches/log_churn.rs`.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
 #[path = "common/churn.rs"]
 mod churn;
 

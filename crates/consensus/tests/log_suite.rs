@@ -1,5 +1,7 @@
 //! openraft's own suite for storage, on the real log in real directories.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
+
 mod common;
 
 use std::fmt::Debug;

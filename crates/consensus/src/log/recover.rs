@@ -98,16 +98,18 @@ impl Recovered {
             let Some((group, record, len)) = scan.record_at(offset) else {
                 break scan.end_at(offset, sealed_at)?;
             };
-            let in_head = offset < scan.head.head_bytes;
-            match record {
-                Record::Marker { synced } if synced == offset => last_marker = offset,
-                record if in_head && !first => self.check_head(group, &record, scan, offset)?,
-                record if in_head => self.take_head(group, &record),
-                record => {
+            if offset >= scan.head.head_bytes {
+                if matches!(record, Record::Marker { synced } if synced == offset) {
+                    last_marker = offset;
+                } else {
                     let place = place(scan.sequence, offset, len);
-                    self.replay_record(group, record, place)
-                        .map_err(|what| damaged(scan.sequence, offset, what))?;
+                    let replayed = self.replay_record(group, record, place);
+                    replayed.map_err(|what| damaged(scan.sequence, offset, what))?;
                 }
+            } else if first {
+                self.take_head(group, &record);
+            } else {
+                self.check_head(group, &record, scan, offset)?;
             }
             offset += len;
         };
@@ -132,10 +134,12 @@ impl Recovered {
     /// The heads of later segments repeat what the ones before them say.
     fn check_head(&self, group: GroupId, record: &Record, scan: &Scan, offset: u64) -> Result<(), OpenError> {
         let state = self.index.groups.get(&group).map(|log| log.state()).unwrap_or_default();
-        let same = match record {
-            Record::Bounds { purged, last } => (state.purged, state.last) == (*purged, *last),
-            Record::Vote(vote) => state.vote == Some(*vote),
-            _ => false,
+        let same = if let Record::Bounds { purged, last } = record {
+            (state.purged, state.last) == (*purged, *last)
+        } else if let Record::Vote(vote) = record {
+            state.vote == Some(*vote)
+        } else {
+            false
         };
         if same {
             Ok(())
