@@ -1,1 +1,32 @@
 //! Who is there, as far as anybody heard: a hint, never an authority.
+//!
+//! Nodes tell each other their addresses, zone, load, rules version and which groups they lead, and notice within a
+//! second or two when one falls silent. Everything here may be late, wrong, split or attacked: no grant, vote or
+//! placement may follow from it. It only says whom to ask first.
+//!
+//! Invariant: a datagram is opened with the cluster's key before anything decodes it, then checked for all that
+//! chitchat (which does the spreading, and which no other crate knows) would trip over. What does not pass is dropped
+//! and counted; it changes nothing, and nothing that arrives can end the process.
+//!
+//! Sealing, budget, message checks, state encoding and the members' table are functions of their arguments;
+//! [`Gossip`] is the shell around them.
+
+mod budget;
+mod config;
+mod counters;
+mod gossip;
+mod members;
+mod message;
+mod seal;
+mod seeds;
+mod state;
+mod transport;
+
+pub use config::{GossipConfig, StartError};
+pub use counters::{Counters, Counts, Reason};
+pub use gossip::Gossip;
+pub use members::{Change, Liveness, MEMBERS_MAX, Member, Members};
+pub use message::{DELTA_INFLATED_MAX, IDS_MAX};
+pub use seal::{Boot, KEY_LEN, Key, KeyRing, NONCE_LEN, OVERHEAD, Opened, Opener, PLAIN_MAX, SENDERS_MAX};
+pub use seal::{SealError, Sealer};
+pub use state::{FieldError, GROUPS_MAX, HINTS_MAX, LeaderHint, Load, Profile};
