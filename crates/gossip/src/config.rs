@@ -19,15 +19,13 @@ pub struct GossipConfig {
     pub id: NodeId,
     /// This start of it.
     pub boot: Boot,
-    /// The cluster's name, 1 to 64 bytes; nodes of another one are not heard.
-    pub cluster: String,
     /// Where to listen; port 0 takes any.
     pub listen: SocketAddr,
     /// Where others reach this node, if that isn't where it listens. Required when it listens on all addresses.
     pub advertise: Option<SocketAddr>,
     /// Where to ask first: `host:port`, at most 64, looked up again all the time.
     pub seeds: Vec<String>,
-    /// The key or keys; see [`KeyRing`] for how they are rotated.
+    /// The cluster's name, 1 to 64 bytes, and its key or keys; see [`KeyRing`] for how they are rotated.
     pub keys: KeyRing,
     /// What to tell of this node.
     pub profile: Profile,
@@ -58,7 +56,7 @@ impl GossipConfig {
 
     pub(crate) fn check(&self) -> Result<(), FieldError> {
         let fail = |field, fix| Err(FieldError { field, fix });
-        if self.cluster.is_empty() || !is_name(&self.cluster) {
+        if self.keys.cluster().is_empty() || !is_name(self.keys.cluster()) {
             return fail("cluster", "use 1 to 64 bytes without control characters");
         }
         if self.seeds.len() > SEEDS_MAX {

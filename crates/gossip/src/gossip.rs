@@ -120,7 +120,8 @@ impl Gossip {
         self.tell(|own| own.rules = version);
     }
 
-    /// Seals and opens with these keys from now on.
+    /// Seals and opens with these keys from now on. They must be of the same cluster; another's would make this node
+    /// deaf and mute.
     pub fn set_keys(&self, keys: KeyRing) {
         self.wire.set_keys(keys);
     }

@@ -88,6 +88,12 @@ impl KeyRing {
         Self { cluster: cluster.into(), sealing: cipher(sealing), other: other.map(cipher) }
     }
 
+    /// The cluster's name.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
     fn associated(&self, header: &[u8]) -> Vec<u8> {
         [header, self.cluster.as_bytes()].concat()
     }

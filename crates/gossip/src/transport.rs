@@ -3,9 +3,13 @@
 //! Invariant: the socket, the count of sent datagrams and the replay windows outlive chitchat's task, so that a
 //! restarted one continues where the last one ended. Errors of single datagrams are counted, never returned.
 
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chitchat::transport::{Socket, Transport};
@@ -24,6 +28,9 @@ use crate::seal::{Boot, KeyRing, NONCE_LEN, OVERHEAD, Opener, PLAIN_MAX, Sealer}
 
 /// The longest datagram that is opened.
 const DATAGRAM_MAX: usize = PLAIN_MAX + OVERHEAD;
+
+/// Pause after the operating system reported an error on receiving, so that a lasting one doesn't take the processor.
+const ERROR_PAUSE: Duration = Duration::from_millis(10);
 
 /// Datagrams dropped in a row before other tasks get a turn.
 const DROPS_PER_TURN: u32 = 32;
@@ -174,6 +181,7 @@ impl Socket for SealedSocket {
                 },
                 Err(error) => {
                     debug!(%error, "gossip not received");
+                    tokio::time::sleep(ERROR_PAUSE).await;
                     Reason::Receive
                 }
             };

@@ -99,7 +99,7 @@ impl Supervisor {
         Self {
             id: config.id,
             boot: config.boot,
-            cluster: config.cluster.clone(),
+            cluster: config.keys.cluster().to_owned(),
             own_address: config.advertise.unwrap_or(listening),
             interval: config.interval,
             seeds,

@@ -56,7 +56,6 @@ fn config(id: u64, seeds: Vec<String>) -> GossipConfig {
     GossipConfig {
         id: NodeId(id),
         boot: Boot(1),
-        cluster: "main".to_owned(),
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: None,
         seeds,
@@ -123,7 +122,7 @@ async fn a_gossip_task_that_dies_is_started_again_and_is_unhealthy_meanwhile() {
 async fn a_wrong_setting_is_named_before_a_port_is_opened() {
     type Break = fn(&mut GossipConfig);
     let breaks: [(&str, Break); 7] = [
-        ("cluster", |config| config.cluster.clear()),
+        ("cluster", |config| config.keys = KeyRing::new("", &Key::from_bytes([1; KEY_LEN]), None)),
         ("seeds", |config| config.seeds = vec!["host".to_owned()]),
         ("seeds", |config| config.seeds = vec!["host:1".to_owned(); 65]),
         ("interval", |config| config.interval = Duration::ZERO),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_gossip::{Boot, Change, Gossip, GossipConfig, LeaderHint, Load, Reason};
+use leasehold_gossip::{Boot, Change, Gossip, GossipConfig, KeyRing, LeaderHint, Load, Reason};
 use leasehold_model::{NodeId, RulesVersion};
 use tokio::time::Instant;
 
-use crate::support::{config, live, ring, start, turn, until, until_live};
+use crate::support::{config, key, live, ring, start, turn, until, until_live};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_nodes_find_each_other_and_tell_what_they_are() {
@@ -44,7 +44,7 @@ async fn a_death_is_seen_within_three_seconds_and_a_return_too() {
     let mut nodes = start(3).await;
     until_live(&nodes, &[1, 2, 3]).await;
     for boot in 2..=3 {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
         let seed = nodes[0].local_address();
         drop(nodes.pop());
         let silent = Instant::now();
@@ -88,7 +88,7 @@ async fn the_key_is_rotated_while_running_and_nobody_is_missed() {
     for keys in [ring(1, Some(2)), ring(2, Some(1)), ring(2, None)] {
         for node in &nodes {
             node.set_keys(keys.clone());
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
             let now = watched.borrow_and_update().clone();
             changes.extend(now.changes_since(&before));
             before = now;
@@ -106,17 +106,45 @@ async fn the_key_is_rotated_while_running_and_nobody_is_missed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_split_heals_by_itself() {
+    let _turn = turn().await;
+    let nodes = start(3).await;
+    until_live(&nodes, &[1, 2, 3]).await;
+    nodes[2].set_keys(ring(7, None));
+    let apart = |ids: [&[u64]; 3]| nodes.iter().zip(ids).all(|(node, ids)| live(node) == ids);
+    until("both sides miss each other", || apart([&[1, 2], &[1, 2], &[3]])).await;
+    nodes[2].set_keys(ring(1, None));
+    println!("a split of 3 healed in {:?}", until_live(&nodes, &[1, 2, 3]).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_latecomer_learns_more_than_fits_a_datagram() {
+    let _turn = turn().await;
+    let mut nodes = start(6).await;
+    for (id, node) in (1..).zip(&nodes) {
+        let hint = |group: u32| LeaderHint { leader: NodeId((1 << 50) | (u64::from(group) * id)), term: id };
+        node.set_hints((0..200).map(|group| (group, hint(group * 7_919))).collect());
+    }
+    until_live(&nodes, &[1, 2, 3, 4, 5, 6]).await;
+    nodes.push(Gossip::start(config(7, &[nodes[0].local_address()])).await.unwrap());
+    let told =
+        |node: &Gossip| node.members().iter().filter(|member| member.profile.hints.len() == 200).count();
+    let took = until("everything is told to all", || nodes.iter().all(|node| told(node) == 6)).await;
+    let trimmed: u64 = nodes.iter().map(|node| node.counts().trimmed).sum();
+    println!("a latecomer knew 1200 hints in {took:?}; {trimmed} messages were cut to fit");
+    assert!(trimmed > 0);
+    assert!(nodes.iter().all(|node| node.counts().dropped.iter().sum::<u64>() == 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_clusters_key_is_not_heard() {
     let _turn = turn().await;
     let nodes = start(2).await;
     until_live(&nodes, &[1, 2]).await;
     let other_key = GossipConfig { keys: ring(9, None), ..config(3, &[nodes[0].local_address()]) };
     let other_key = Gossip::start(other_key).await.unwrap();
-    let other_name = GossipConfig {
-        cluster: "test".to_owned(),
-        keys: leasehold_gossip::KeyRing::new("test", &crate::support::key(1), None),
-        ..config(4, &[nodes[0].local_address()])
-    };
+    let other_name =
+        GossipConfig { keys: KeyRing::new("test", &key(1), None), ..config(4, &[nodes[0].local_address()]) };
     let other_name = Gossip::start(other_name).await.unwrap();
     until("both knocked", || nodes[0].counts().dropped_for(Reason::Forged) > 10).await;
     assert_eq!((live(&other_key), live(&other_name)), (vec![3], vec![4]));

@@ -34,7 +34,6 @@ pub(crate) fn config(id: u64, seeds: &[SocketAddr]) -> GossipConfig {
     GossipConfig {
         id: NodeId(id),
         boot: Boot(1),
-        cluster: "main".to_owned(),
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: None,
         seeds: seeds.iter().map(SocketAddr::to_string).collect(),
