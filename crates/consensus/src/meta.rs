@@ -4,9 +4,9 @@
 //! Nothing of the Raft log is here.
 //!
 //! Why sled isn't trusted with durability: on Linux its `flush` writes and starts write-back, but never waits for the
-//! disk to have the bytes, and its background flusher only logs what fails. So the background flusher is off, and every write here
-//! is flushed and then synced by us, file by file and directory by directory. That is slow, and fine for what is
-//! written a few times an hour.
+//! disk to have the bytes, and its background flusher only logs what fails. So the background flusher is off, and
+//! every write here is flushed and then synced by us, file by file and directory by directory. That is slow, and fine
+//! for what is written a few times an hour.
 
 use std::fs::{self, File};
 use std::io;

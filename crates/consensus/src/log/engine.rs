@@ -270,8 +270,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes sure that the active segment has room. Entries leave its reserve alone; what else there is may use it when no new
-    /// segment can be made.
+    /// Makes sure that the active segment has room. Entries leave its reserve alone; what else there is may use it
+    /// when no new segment can be made.
     fn make_room(&mut self, bytes: u64, entries: bool) -> Result<(), WriteError> {
         if self.fits(bytes, self.config.reserve_bytes) {
             return Ok(());
@@ -407,8 +407,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A step's worth of what lives in the oldest segment, when more than half of the log is dead. A log is walked through
-    /// at most once for every time that it doubles, so moving costs at most one more write for each write.
+    /// A step's worth of what lives in the oldest segment, when more than half of the log is dead. A log is walked
+    /// through at most once for every time that it doubles, so moving costs at most one more write for each write.
     fn to_move(&self) -> Option<(SegmentFile, Vec<(GroupId, Run)>)> {
         let index = self.index.lock();
         let spared = self.config.segment_bytes.saturating_mul(MOVE_ABOVE_SEGMENTS);

@@ -1,7 +1,7 @@
 //! Where the entries of each group stand, and what of each segment still lives.
 //!
-//! Invariant: the runs of a group are consecutive, from the entry after `purged` to the last one. The same functions serve
-//! the running log and its replay, so both come to the same state.
+//! Invariant: the runs of a group are consecutive, from the entry after `purged` to the last one. The same functions
+//! serve the running log and its replay, so both come to the same state.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

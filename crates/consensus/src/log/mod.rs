@@ -4,10 +4,10 @@
 //! as something else. One thread writes; all appends that wait, of all groups, share one write and one sync.
 //! Entries are opaque here. What openraft needs on top is in [`openraft_store`].
 //!
-//! On disk: segments `<sequence>.seg`, each a run of [`record`]s. A segment opens with its head (the end of the segment
-//! before it, the newest vote and the bounds of every group), so that the oldest segments can go as soon as none of their entries
-//! lives. Every write after the head opens with a marker: all that stands before the marker was synced, so what can't be read
-//! *behind* one is damage, and only what follows the last one may be a torn write.
+//! On disk: segments `<sequence>.seg`, each a run of records. A segment opens with its head (the end of the
+//! segment before it, the newest vote and the bounds of every group), so that the oldest segments can go as soon as
+//! none of their entries lives. Every write after the head opens with a marker: all that stands before the marker was
+//! synced, so what can't be read *behind* one is damage, and only what follows the last one may be a torn write.
 
 pub mod codec;
 mod engine;
@@ -146,8 +146,8 @@ pub enum WriteError {
 /// Why a log can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// What was acknowledged can't be read back. This node may have forgotten entries and votes: it must not vote. Remove its
-    /// data and let it join as a new node.
+    /// What was acknowledged can't be read back. This node may have forgotten entries and votes: it must not vote.
+    /// Remove its data and let it join as a new node.
     #[error(
         "log segment {segment} is damaged at byte {offset}: {what}. This node must not vote any more: \
          move its data directory away and start it again, it will join as a new node"

@@ -1,8 +1,9 @@
 //! One group's part of the log, as openraft wants it.
 //!
-//! Invariant: a call returns when its change is durable, so votes and entries of a group are never reordered. While the disk is
-//! full a change waits: the group does nothing, which takes it out of service and leaves its state readable; it goes
-//! on when there is space. Any other failure is openraft's to end on, and was told to the log's owner already.
+//! Invariant: a call returns when its change is durable, so votes and entries of a group are never reordered. While
+//! the disk is full a change waits: the group does nothing, which takes it out of service and leaves its state
+//! readable; it goes on when there is space. Any other failure is openraft's to end on, and was told to the log's
+//! owner already.
 
 use std::fmt::Debug;
 use std::io;
@@ -40,14 +41,21 @@ impl GroupStore {
     }
 
     async fn write(&self, change: Change) -> Result<(), WriteError> {
+        let mut told = false;
         loop {
             match self.log.write(self.group, change.clone()).await {
-                Err(WriteError::Full) => {
-                    tracing::warn!(group = self.group.0, "the disk is full: the group waits for space");
-                    tokio::time::sleep(RETRY_EVERY).await;
+                Err(WriteError::Full) if !std::mem::replace(&mut told, true) => {
+                    tracing::error!(group = self.group.0, "the disk is full: the group waits for space");
                 }
-                result => return result,
+                Err(WriteError::Full) => {}
+                result => {
+                    if told {
+                        tracing::info!(group = self.group.0, "there is space: the group goes on");
+                    }
+                    return result;
+                }
             }
+            tokio::time::sleep(RETRY_EVERY).await;
         }
     }
 
@@ -95,7 +103,11 @@ impl RaftLogReader<RaftTypes> for GroupStore {
         start: u64,
         end: u64,
     ) -> Result<Vec<openraft::Entry<RaftTypes>>, Failure> {
-        self.read(start..end, READ_BYTES).await
+        let entries = self.read(start..end, READ_BYTES).await?;
+        // A purge came between: openraft would send what is left as if it followed the entry before `start`. Nothing at
+        // all is a heartbeat to it, after which it looks again.
+        let gap = entries.first().is_some_and(|first| first.log_id.index != start);
+        Ok(if gap { Vec::new() } else { entries })
     }
 }
 

@@ -120,7 +120,7 @@ impl Reader {
             fits
         });
         let wanted = runs.map(|run| Run { low: run.low.max(low), high: run.high.min(high), ..*run });
-        Plan::Stored(wanted.filter_map(|run| Some((run, stored(&index, &run)?))).collect())
+        Plan::Stored(wanted.map(|run| (run, stored(&index, &run))).collect())
     }
 }
 
@@ -130,8 +130,9 @@ enum Plan {
     Stored(Vec<(Run, SegmentFile)>),
 }
 
-fn stored(index: &Index, run: &Run) -> Option<SegmentFile> {
-    index.files.get(&run.place?.segment).cloned()
+fn stored(index: &Index, run: &Run) -> SegmentFile {
+    let place = run.place.expect("recovery ends with a place for every run");
+    index.files.get(&place.segment).expect("a segment stays while an entry in it lives").clone()
 }
 
 fn read_all(group: GroupId, records: &[(Run, SegmentFile)]) -> Result<Vec<Entry>, ReadError> {

@@ -1,7 +1,7 @@
 //! Records: how one change stands in a segment.
 //!
-//! Invariant: a record is valid only where it was written. Its CRC32C covers the segment's sequence and the offset besides all its
-//! bytes, so that nothing left over from another write can be taken for it.
+//! Invariant: a record is valid only where it was written. Its CRC32C covers the segment's sequence and the offset
+//! besides all its bytes, so that nothing left over from another write can be taken for it.
 //!
 //! Layout, little-endian: `length u32, crc u32, group u32, kind u32, payload`, padded with zeros to 8 bytes.
 
@@ -233,8 +233,8 @@ pub(super) fn entries_bytes(entries: &[Entry]) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// The record at the beginning of `bytes`, which stand at `offset` of a segment, and its length with padding; `None` when
-/// no valid record stands there.
+/// The record at the beginning of `bytes`, which stand at `offset` of a segment, and its length with padding; `None`
+/// when no valid record stands there.
 pub(super) fn decode(bytes: &Bytes, segment: u64, offset: u64) -> Option<(GroupId, Record, u64)> {
     let mut header = bytes.get(..HEADER_BYTES)?;
     let length = header.get_u32_le();

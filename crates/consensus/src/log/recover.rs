@@ -1,7 +1,7 @@
 //! Opening a log: reads every segment, and tells a torn write from damage.
 //!
-//! Invariant: what comes out is the state after some write, and after every acknowledged one unless the last write itself
-//! was damaged. Anything else is an error: a log that may have forgotten something must not be voted with.
+//! Invariant: what comes out is the state after some write, and after every acknowledged one unless the last write
+//! itself was damaged. Anything else is an error: a log that may have forgotten something must not be voted with.
 
 use std::io;
 use std::sync::Arc;
@@ -195,8 +195,8 @@ impl Scan {
         }
     }
 
-    /// Writes the last write once more and syncs it. It may stand in the cache only: its sync may never have run, or may
-    /// have failed, after which the system shows bytes that the disk doesn't have.
+    /// Writes the last write once more and syncs it. It may stand in the cache only: its sync may never have run, or
+    /// may have failed, after which the system shows bytes that the disk doesn't have.
     fn write_back(&self, from: u64, to: u64) -> io::Result<()> {
         let range = usize::try_from(from).map_err(io::Error::other)?
             ..usize::try_from(to).map_err(io::Error::other)?;

@@ -1,7 +1,7 @@
 //! Files of the log: their names, and how one comes to be.
 //!
-//! Invariant: a file named `.seg` has a whole, synced head. It is put together under another name first, so a crash leaves no
-//! half a head behind that could be taken for damage.
+//! Invariant: a file named `.seg` has a whole, synced head. It is put together under another name first, so a crash
+//! leaves no half a head behind that could be taken for damage.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,8 +54,9 @@ pub(super) fn create(disk: &dyn Disk, head: &Batch, len: u64, room: u64) -> io::
     file.preallocate(len)?;
     file.write_at(head.bytes(), 0)?;
     file.sync_data()?;
-    disk.rename(UNFINISHED, &name(sequence))?;
-    disk.sync_dir()?;
+    // From here on the name may be durable, and with it the end of the segment before: an error is no "full" any more,
+    // after which that one could grow on.
+    disk.rename(UNFINISHED, &name(sequence)).and_then(|()| disk.sync_dir()).map_err(io::Error::other)?;
     Ok(Segment { file, sequence, len, end })
 }
 

@@ -1,7 +1,7 @@
 //! The log as the rest of the node sees it: a thread that writes, and handles to it.
 //!
-//! Invariant: one thread writes; a change that was accepted by [`Log::write`] is made in the order of the calls, even when its
-//! caller stops waiting. What waits is bounded in bytes.
+//! Invariant: one thread writes; a change that was accepted by [`Log::write`] is made in the order of the calls, even
+//! when its caller stops waiting. What waits is bounded in bytes.
 
 use std::ops::Deref;
 use std::path::Path;
