@@ -7,6 +7,7 @@ pub mod check;
 pub mod duration;
 pub mod limit;
 pub mod proto;
+pub mod raft;
 pub mod rls;
 pub mod snapshot;
 pub mod status;

@@ -1,0 +1,31 @@
+//! What a group replicates: a machine that turns entries into answers.
+//!
+//! Invariant: a machine's state is a function of the entries applied to it, in order, and of nothing else; two replicas that
+//! applied the same entries have the same state, the same hash, and gave the same answers.
+
+use std::any::Any;
+
+use bytes::Bytes;
+
+/// A snapshot that a machine can't take over: the process ends, since this replica has no state any more.
+#[derive(Debug, thiserror::Error)]
+#[error("the snapshot can't be restored: {0}")]
+pub struct MachineError(pub String);
+
+/// The replicated state of one group.
+pub trait Machine: Any + Send + 'static {
+    /// Applies one committed entry and answers it. Total: an entry that makes no sense gets an answer that says so.
+    fn apply(&mut self, entry: &[u8]) -> Bytes;
+
+    /// All of the state as bytes.
+    fn snapshot(&self) -> Vec<u8>;
+
+    /// Takes over the state that [`Self::snapshot`] gave, in place of its own.
+    ///
+    /// # Errors
+    /// When the bytes aren't such a state. The machine isn't used afterwards.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), MachineError>;
+
+    /// A hash of the state, to compare replicas by. May take as long as a snapshot.
+    fn state_hash(&self) -> u64;
+}

@@ -1,0 +1,76 @@
+//! Asking the other voters, and electing when they agree.
+//!
+//! Invariant: Raft's own election starts only on a majority's word, and only if no leader was heard while it was given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_model::{Nanos, NodeId};
+use leasehold_wire::raft;
+use tokio::task::JoinSet;
+
+use super::group::Group;
+use super::messages;
+use crate::clock;
+use crate::election::{Opinion, Verdict, tally};
+use crate::transport::{Kind, Transport};
+use crate::types::GroupId;
+
+/// Voters that don't answer in this time have no opinion.
+const ASK_MAX: Duration = Duration::from_millis(150);
+/// The longest that a voter's word that it hears a leader is believed without asking again.
+const LEADER_FOR_MS_MAX: u64 = 10_000;
+
+/// Asks once, acts on the verdict, and says when to ask again.
+pub(super) async fn campaign(group: &Arc<Group>) {
+    let heard = group.contact.heard();
+    let verdict = ask(group).await;
+    tracing::debug!(group = group.id.0, ?verdict, "asked to lead");
+    if verdict == Verdict::Elect && !group.leads() && group.contact.heard() == heard {
+        // A replica that has failed is told of where it failed.
+        let _ = group.raft.trigger().elect().await;
+    }
+    group.election.lock().answered(clock::now(), verdict);
+}
+
+async fn ask(group: &Group) -> Verdict {
+    let voter_sets = group.voter_sets();
+    let voters: BTreeSet<u64> = voter_sets.iter().flatten().copied().collect();
+    if !voters.contains(&group.me) {
+        return Verdict::NoMajority;
+    }
+    let last = group.last_log().as_ref().map(messages::log_id);
+    let question = raft::encode(&raft::PreVoteRequest { last });
+    let mut asked = JoinSet::new();
+    for voter in voters.into_iter().filter(|voter| *voter != group.me) {
+        let (transport, question) = (group.transport.clone(), question.clone());
+        let id = group.id;
+        asked.spawn(async move { (voter, opinion(&transport, id, voter, question).await) });
+    }
+    let mut opinions = BTreeMap::new();
+    let mut verdict = tally(&voter_sets, group.me, &opinions);
+    while let Some(answer) = asked.join_next().await {
+        if let Ok((voter, Some(opinion))) = answer {
+            opinions.insert(voter, opinion);
+            verdict = tally(&voter_sets, group.me, &opinions);
+        }
+        if verdict == Verdict::Elect {
+            break;
+        }
+    }
+    verdict
+}
+
+async fn opinion(
+    transport: &Transport,
+    group: GroupId,
+    voter: u64,
+    question: bytes::Bytes,
+) -> Option<Opinion> {
+    let answer = transport.call(NodeId(voter), Kind::PRE_VOTE, group, question, ASK_MAX).await.ok()?;
+    let reply: raft::PreVoteReply = raft::decode(answer).ok()?;
+    // A peer can put a question off for a while, not for ever.
+    let leader_for = Nanos::from_millis(reply.leader_for_ms.min(LEADER_FOR_MS_MAX));
+    Some(Opinion { leader_for, behind: reply.behind })
+}

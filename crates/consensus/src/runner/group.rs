@@ -1,0 +1,235 @@
+//! One group's replica on this node.
+//!
+//! Invariant: a replica serves only when it leads, has applied all that was ever acknowledged (an entry of its own term shows it;
+//! after a restart its whole log does), holds a lease of a majority, and isn't handing over.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leasehold_model::{NodeId, Stamp};
+use openraft::storage::RaftLogStorageExt;
+use openraft::{Config, Entry, EntryPayload, LogId, Membership, Raft, ServerState, SnapshotPolicy};
+use parking_lot::Mutex;
+use tokio::sync::{Semaphore, watch};
+
+use super::contact::Contact;
+use super::network::Network;
+use super::receive::Receiving;
+use super::snapshots::SnapshotDir;
+use super::state::{Resumed, StateMachine};
+use super::{CreateError, Leadership, RunnerConfig};
+use crate::clock;
+use crate::election::Election;
+use crate::log::openraft_store::GroupStore;
+use crate::log::{Log, Vote};
+use crate::machine::Machine;
+use crate::transport::Transport;
+use crate::types::{GroupId, RaftTypes};
+
+/// Proposals of a group that wait for their answers; at the bound further ones are refused as overloaded.
+const PROPOSALS_MAX: usize = 4096;
+/// An append that wasn't answered is sent again after this.
+const APPEND_MAX_MS: u64 = 500;
+/// Entries in one append at most; the log bounds their bytes.
+const ENTRIES_MAX: u64 = 512;
+/// No node has this id: stands for "nobody" where a group hands over.
+const NOBODY: u64 = 0;
+
+/// See the module.
+pub(super) struct Group {
+    pub(super) id: GroupId,
+    pub(super) me: u64,
+    pub(super) raft: Raft<RaftTypes>,
+    pub(super) transport: Transport,
+    pub(super) machine: StateMachine,
+    pub(super) contact: Arc<Contact>,
+    pub(super) election: Mutex<Election>,
+    pub(super) proposals: Semaphore,
+    pub(super) receiving: tokio::sync::Mutex<Option<Receiving>>,
+    pub(super) leadership: watch::Sender<Leadership>,
+    /// The node that takes over, as long as this one hands over to it.
+    successor: AtomicU64,
+}
+
+impl Group {
+    /// Starts the replica on what the disk has of it. With `founders`, a replica without anything starts as one of them.
+    pub(super) async fn start(
+        id: GroupId,
+        founders: Option<&BTreeSet<u64>>,
+        config: &RunnerConfig,
+        log: &Log,
+        machine: Box<dyn Machine>,
+        transport: &Transport,
+    ) -> Result<Arc<Self>, CreateError> {
+        let dir = config.group_dir(id);
+        let stored = log.state(id);
+        let led = stored.vote.filter(|vote| vote.committed && vote.node == config.node.0);
+        let resumed = led.zip(stored.last).map(|(vote, last)| Resumed { term: vote.term, last: last.index });
+        let machine = open_machine(machine, &dir, resumed).await?;
+        let mut store = GroupStore::new(log.clone(), id);
+        let pristine = stored.last.is_none() && machine.read(|state| state.applied.is_none());
+        if let Some(founders) = founders.filter(|_| pristine) {
+            found(&mut store, founders).await?;
+        }
+        let now = clock::now();
+        let promised = if stored.vote.is_some_and(|vote| vote != Vote::default()) {
+            now.after(config.timing.lease)
+        } else {
+            Stamp::ZERO
+        };
+        let contact = Arc::new(Contact::new(config.timing.lease, promised));
+        let network = Network { transport: transport.clone(), group: id, contact: Arc::clone(&contact) };
+        let me = config.node.0;
+        let raft_config = Arc::new(raft_config(config, id));
+        let raft = Raft::new(me, raft_config, network, store, machine.clone()).await;
+        let raft = raft.map_err(|error| CreateError::Io(io::Error::other(error)))?;
+        let seed = config.seed ^ u64::from(id.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ me.rotate_left(32);
+        Ok(Arc::new(Self {
+            id,
+            me,
+            raft,
+            transport: transport.clone(),
+            machine,
+            contact,
+            election: Mutex::new(Election::new(config.timing, seed, false, now)),
+            proposals: Semaphore::new(PROPOSALS_MAX),
+            receiving: tokio::sync::Mutex::default(),
+            leadership: watch::Sender::default(),
+            successor: AtomicU64::new(NOBODY),
+        }))
+    }
+
+    /// Whether openraft says that this replica leads, lease or not.
+    pub(super) fn leads(&self) -> bool {
+        self.raft.server_metrics().borrow().state == ServerState::Leader
+    }
+
+    /// Whether this replica may answer for the group.
+    pub(super) fn serves(&self, now: Stamp) -> bool {
+        let leadership = *self.leadership.borrow();
+        leadership.serving && self.successor().is_none() && self.has_lease(leadership.term, now)
+    }
+
+    /// Whether a majority surely votes for nobody else now.
+    pub(super) fn has_lease(&self, term: u64, now: Stamp) -> bool {
+        self.contact.has_lease(self.me, term, &self.voter_sets(), now)
+    }
+
+    /// The voters; two sets while they change.
+    pub(super) fn voter_sets(&self) -> Vec<BTreeSet<u64>> {
+        self.raft.server_metrics().borrow().membership_config.membership().get_joint_config().clone()
+    }
+
+    pub(super) fn last_log(&self) -> Option<LogId<u64>> {
+        self.raft.data_metrics().borrow().last_log
+    }
+
+    /// How many entries of the log the machine hasn't applied.
+    pub(super) fn unapplied(&self) -> u64 {
+        let metrics = self.raft.data_metrics();
+        let metrics = metrics.borrow();
+        let index = |id: Option<LogId<u64>>| id.map_or(0, |id| id.index);
+        index(metrics.last_log).saturating_sub(index(metrics.last_applied))
+    }
+
+    pub(super) async fn stop(&self) {
+        // What it fails with is what `watch` tells.
+        let _ = self.raft.shutdown().await;
+    }
+
+    /// The leader, as far as this replica knows.
+    pub(super) fn leader(&self) -> Option<NodeId> {
+        self.successor().or_else(|| self.leadership.borrow().leader)
+    }
+
+    pub(super) fn successor(&self) -> Option<NodeId> {
+        let node = self.successor.load(Ordering::Acquire);
+        (node != NOBODY).then_some(NodeId(node))
+    }
+
+    /// Stops serving in favour of `node`, or ends that. False when another handover is on.
+    pub(super) fn hand_over(&self, node: Option<NodeId>) -> bool {
+        match node {
+            Some(node) => {
+                self.successor.compare_exchange(NOBODY, node.0, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            }
+            None => {
+                self.successor.store(NOBODY, Ordering::Release);
+                true
+            }
+        }
+    }
+
+    /// Keeps [`Self::leadership`] true until openraft ends; returns why it did, if that is an error.
+    pub(super) async fn watch(&self, mut told: impl FnMut(Leadership)) -> Result<(), String> {
+        let mut server = self.raft.server_metrics();
+        let mut applied_term = self.machine.applied_term();
+        loop {
+            let applied = *applied_term.borrow_and_update();
+            let now = {
+                let server = server.borrow_and_update();
+                let term = server.vote.leader_id.term;
+                let leads = server.state == ServerState::Leader && server.current_leader == Some(self.me);
+                Leadership {
+                    term,
+                    leader: server.current_leader.map(NodeId),
+                    serving: leads && applied == term,
+                }
+            };
+            if self.leadership.send_if_modified(|known| std::mem::replace(known, now) != now) {
+                told(now);
+            }
+            let open = tokio::select! {
+                changed = server.changed() => changed.is_ok(),
+                changed = applied_term.changed() => changed.is_ok(),
+            };
+            if !open {
+                return match &self.raft.metrics().borrow().running_state {
+                    Ok(()) | Err(openraft::error::Fatal::Stopped) => Ok(()),
+                    Err(fatal) => Err(fatal.to_string()),
+                };
+            }
+        }
+    }
+}
+
+async fn open_machine(
+    machine: Box<dyn Machine>,
+    dir: &Path,
+    resumed: Option<Resumed>,
+) -> Result<StateMachine, CreateError> {
+    let snapshots = SnapshotDir::new(dir.to_owned());
+    let opened = tokio::task::spawn_blocking(move || StateMachine::open(machine, snapshots, resumed)).await;
+    Ok(opened.map_err(io::Error::other)??)
+}
+
+/// The first entry, the same on every founder: who the voters are. It counts as committed since all of them start with it.
+async fn found(store: &mut GroupStore, founders: &BTreeSet<u64>) -> Result<(), CreateError> {
+    let membership = Membership::new(vec![founders.clone()], founders.clone());
+    let entry = Entry { log_id: LogId::default(), payload: EntryPayload::Membership(membership) };
+    store.blocking_append([entry]).await.map_err(|error| CreateError::Io(io::Error::other(error)))
+}
+
+fn raft_config(config: &RunnerConfig, group: GroupId) -> Config {
+    let lease_ms = config.timing.lease.millis_ceil();
+    // Groups take their snapshots at different times.
+    let spread = config.snapshot_every / 8 * u64::from(group.0 % 8);
+    Config {
+        // Elections and heartbeats are the driver's. What is left of these: how long an append may take, and how long
+        // a voter that heard a leader votes for nobody else.
+        heartbeat_interval: APPEND_MAX_MS,
+        election_timeout_min: lease_ms.saturating_sub(1),
+        election_timeout_max: lease_ms,
+        enable_elect: false,
+        enable_heartbeat: false,
+        install_snapshot_timeout: 60_000,
+        max_payload_entries: ENTRIES_MAX,
+        snapshot_policy: SnapshotPolicy::LogsSinceLast(config.snapshot_every.saturating_add(spread)),
+        max_in_snapshot_log_to_keep: config.keep_entries,
+        replication_lag_threshold: config.snapshot_every.saturating_mul(2).max(config.keep_entries),
+        ..Config::default()
+    }
+}
