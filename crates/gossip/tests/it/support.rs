@@ -55,17 +55,27 @@ pub(crate) async fn start(count: u64) -> Vec<Gossip> {
 
 /// Waits until it holds; how long that took.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "never: {what}");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    start.elapsed()
+    wait(holds).await.unwrap_or_else(|| panic!("never: {what}"))
 }
 
 /// Waits until every node takes exactly these for live.
 pub(crate) async fn until_live(nodes: &[Gossip], ids: &[u64]) -> Duration {
-    until(&format!("{ids:?} are live"), || nodes.iter().all(|node| live(node) == ids)).await
+    let took = wait(|| nodes.iter().all(|node| live(node) == ids)).await;
+    took.unwrap_or_else(|| {
+        let heard: Vec<Vec<u64>> = nodes.iter().map(live).collect();
+        panic!("never were exactly {ids:?} live, but {heard:?}")
+    })
+}
+
+async fn wait(holds: impl Fn() -> bool) -> Option<Duration> {
+    let start = Instant::now();
+    while !holds() {
+        if start.elapsed() > Duration::from_secs(20) {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Some(start.elapsed())
 }
 
 pub(crate) fn live(node: &Gossip) -> Vec<u64> {
