@@ -127,7 +127,6 @@ impl Gossip {
     }
 
     /// Drops a dead member from the table; false if it isn't there or is live. It comes back when it is heard again.
-    #[expect(clippy::must_use_candidate, reason = "often called only for its effect")]
     pub fn forget(&self, id: NodeId) -> bool {
         let mut roster = self.shared.roster.lock();
         let forgotten = roster.forget(id);

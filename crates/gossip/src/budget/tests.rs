@@ -1,3 +1,5 @@
+//! Bursts, rates and a table that is full.
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! A task that dies under the supervisor's eyes, and settings that are refused.
+
 use std::time::Duration;
 
 use async_trait::async_trait;

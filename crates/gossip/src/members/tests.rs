@@ -1,3 +1,5 @@
+//! Reports second by second, and what changes with them.
+
 use super::*;
 
 struct Watched {

@@ -1,3 +1,5 @@
+//! Messages written byte by byte, well and badly, compared with what chitchat itself reads.
+
 use chitchat::{ChitchatMessage, Deserializable, Serializable};
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! Nothing opens but what was sealed, and that once.
+
 use proptest::prelude::*;
 
 use super::*;

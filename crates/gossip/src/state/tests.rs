@@ -1,3 +1,5 @@
+//! Profiles there and back, and texts that no node would write.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What gets past the wire, without a network.
+
 use super::*;
 use crate::seal::{KEY_LEN, Key};
 
