@@ -24,6 +24,27 @@ pub struct Timing {
     pub election_max: Nanos,
 }
 
+impl Timing {
+    /// Whether these fit together.
+    ///
+    /// # Errors
+    /// What doesn't, and what to do.
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.heartbeat.0 == 0 || self.heartbeat.0.saturating_mul(2) > self.lease.0 {
+            return Err("`lease` has to last two heartbeats or more: one may be late");
+        }
+        if self.election_min < self.lease {
+            return Err("`election_min` has to be `lease` or more: before that nobody votes");
+        }
+        if self.election_max.0 <= self.election_min.0.saturating_add(self.heartbeat.0) {
+            return Err(
+                "`election_max` has to be above `election_min` by more than a heartbeat: replicas have to differ",
+            );
+        }
+        Ok(())
+    }
+}
+
 impl Default for Timing {
     fn default() -> Self {
         Self {
@@ -63,16 +84,14 @@ pub enum Verdict {
     NoMajority,
 }
 
-/// Sums up the answers to the question of `me`, which agrees with itself. `voter_sets` are two during a change of members:
-/// each must agree.
+/// Sums up the answers, the asker's own among them: it may have promised a leader not to vote, as the others may.
+/// `voter_sets` are two during a change of members: each must agree.
 #[must_use]
-pub fn tally(voter_sets: &[BTreeSet<u64>], me: u64, opinions: &BTreeMap<u64, Opinion>) -> Verdict {
+pub fn tally(voter_sets: &[BTreeSet<u64>], opinions: &BTreeMap<u64, Opinion>) -> Verdict {
     let mut wait = Nanos::ZERO;
     let mut verdict = Verdict::Elect;
     for voters in voter_sets {
-        let own = Opinion { leader_for: Nanos::ZERO, behind: false };
-        let opinion = |voter: &u64| if *voter == me { Some(&own) } else { opinions.get(voter) };
-        let answered: Vec<&Opinion> = voters.iter().filter_map(opinion).collect();
+        let answered: Vec<&Opinion> = voters.iter().filter_map(|voter| opinions.get(voter)).collect();
         let mut waits: Vec<Nanos> =
             answered.iter().filter(|opinion| !opinion.behind).map(|opinion| opinion.leader_for).collect();
         waits.sort_unstable();
@@ -138,6 +157,12 @@ impl Election {
             self.between(LOST_PAUSE_OTHERS.0, LOST_PAUSE_OTHERS.1)
         };
         self.due = self.due.min(now.after(pause));
+    }
+
+    /// Whether answers are awaited.
+    #[must_use]
+    pub const fn is_asking(&self) -> bool {
+        self.asking
     }
 
     /// When to ask next; none while answers are awaited.

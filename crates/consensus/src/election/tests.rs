@@ -9,9 +9,32 @@ const fn hears(millis: u64) -> Opinion {
     Opinion { leader_for: Nanos::from_millis(millis), behind: false }
 }
 
+/// The verdict for replica 1, which has promised nothing itself unless it is said.
 fn check(voter_sets: &[&[u64]], opinions: &[(u64, Opinion)], expected: Verdict) {
     let sets: Vec<BTreeSet<u64>> = voter_sets.iter().map(|set| set.iter().copied().collect()).collect();
-    assert_eq!(tally(&sets, 1, &opinions.iter().copied().collect()), expected);
+    let opinions = std::iter::once((1, NONE)).chain(opinions.iter().copied()).collect();
+    assert_eq!(tally(&sets, &opinions), expected);
+}
+
+#[test]
+fn what_the_asker_promised_a_leader_itself_counts_too() {
+    // A leader may serve on this one promise, though nobody else hears it.
+    check(&[&[1, 2, 3]], &[(1, hears(120)), (2, NONE)], Verdict::LeaderHeard(Nanos::from_millis(120)));
+    check(&[&[1, 2, 3]], &[(1, hears(120)), (2, NONE), (3, NONE)], Verdict::Elect);
+}
+
+#[test]
+fn timings_that_can_not_work_are_refused() {
+    let ms = Nanos::from_millis;
+    let good = Timing::default();
+    assert_eq!(good.check(), Ok(()));
+    for bad in [
+        Timing { heartbeat: ms(200), ..good },
+        Timing { election_min: ms(299), ..good },
+        Timing { election_max: ms(400), ..good },
+    ] {
+        assert!(bad.check().is_err(), "{bad:?}");
+    }
 }
 
 #[test]
@@ -118,12 +141,12 @@ proptest! {
     ) {
 
         let voters: BTreeSet<u64> = (0..logs.len() as u64).collect();
-        for (me, mine) in logs.iter().enumerate() {
+        for mine in &logs {
             let opinions: BTreeMap<u64, Opinion> = logs.iter().enumerate()
                 .map(|(node, log)| (node as u64, Opinion { leader_for: Nanos::ZERO, behind: log > mine }))
                 .collect();
             let ahead = logs.iter().filter(|log| *log > mine).count();
-            let elects = tally(std::slice::from_ref(&voters), me as u64, &opinions) == Verdict::Elect;
+            let elects = tally(std::slice::from_ref(&voters), &opinions) == Verdict::Elect;
             prop_assert_eq!(elects, logs.len() - ahead > logs.len() / 2);
         }
     }

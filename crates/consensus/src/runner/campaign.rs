@@ -1,6 +1,6 @@
 //! Asking the other voters, and electing when they agree.
 //!
-//! Invariant: Raft's own election starts only on a majority's word, and only if no leader was heard while it was given.
+//! Invariant: Raft's own election starts only on a majority's word, and only if no leader was heard, and no vote given, while it was asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,10 +24,12 @@ const LEADER_FOR_MS_MAX: u64 = 10_000;
 
 /// Asks once, acts on the verdict, and says when to ask again.
 pub(super) async fn campaign(group: &Arc<Group>) {
-    let heard = group.contact.heard();
+    let known = || (group.contact.mark(), group.raft.server_metrics().borrow().vote);
+    let before = known();
     let verdict = ask(group).await;
     tracing::debug!(group = group.id.0, ?verdict, "asked to lead");
-    if verdict == Verdict::Elect && !group.leads() && group.contact.heard() == heard {
+    if verdict == Verdict::Elect && !group.leads() && known() == before {
+        group.contact.vote(clock::now());
         // A replica that has failed is told of where it failed.
         let _ = group.raft.trigger().elect().await;
     }
@@ -48,12 +50,14 @@ async fn ask(group: &Group) -> Verdict {
         let id = group.id;
         asked.spawn(async move { (voter, opinion(&transport, id, voter, question).await) });
     }
-    let mut opinions = BTreeMap::new();
-    let mut verdict = tally(&voter_sets, group.me, &opinions);
+    // Its own promise holds as well: a leader that only this replica heard may serve until it is over.
+    let own = Opinion { leader_for: group.contact.promised_for(clock::now()), behind: false };
+    let mut opinions = BTreeMap::from([(group.me, own)]);
+    let mut verdict = tally(&voter_sets, &opinions);
     while let Some(answer) = asked.join_next().await {
         if let Ok((voter, Some(opinion))) = answer {
             opinions.insert(voter, opinion);
-            verdict = tally(&voter_sets, group.me, &opinions);
+            verdict = tally(&voter_sets, &opinions);
         }
         if verdict == Verdict::Elect {
             break;

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 /// A leader's lease is shorter than its voters' by one part in so many: more than two clocks of one group drift apart.
 const MARGIN_PARTS: u64 = 10;
 
+/// A candidate gets so long to win before anybody is told that there is no leader: two at a time would undo each other.
+pub(super) const CANDIDATE: Nanos = Nanos::from_millis(150);
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Contact {
@@ -19,6 +22,10 @@ pub(super) struct Contact {
     /// Before this, nobody is voted for: what was promised before the restart isn't known any more.
     promised: Stamp,
     heard: AtomicU64,
+    /// When this replica last voted, for itself or another.
+    voted: AtomicU64,
+    /// How often it agreed that a replica with a higher id be elected.
+    yielded: AtomicU64,
     /// By follower: in which term it last accepted something, and when that was sent.
     accepted: Mutex<BTreeMap<u64, (u64, Stamp)>>,
 }
@@ -26,7 +33,14 @@ pub(super) struct Contact {
 impl Contact {
     /// `promised` is a lease after the start for a replica that may have heard a leader before it was restarted.
     pub(super) fn new(lease: Nanos, promised: Stamp) -> Self {
-        Self { lease, promised, heard: AtomicU64::new(0), accepted: Mutex::default() }
+        Self {
+            lease,
+            promised,
+            heard: AtomicU64::new(0),
+            voted: AtomicU64::new(0),
+            yielded: AtomicU64::new(0),
+            accepted: Mutex::default(),
+        }
     }
 
     /// How long a voter's promise lasts.
@@ -44,11 +58,26 @@ impl Contact {
         Stamp(self.heard.load(Ordering::Relaxed))
     }
 
-    /// How long from now on this replica votes for nobody.
+    /// This replica has voted, for itself or another.
+    pub(super) fn vote(&self, now: Stamp) {
+        self.voted.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// This replica has agreed that one with a higher id be elected.
+    pub(super) fn yield_to(&self) {
+        self.yielded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Changes when a leader was heard or another was agreed to: what was asked before is out of date then.
+    pub(super) fn mark(&self) -> (Stamp, u64) {
+        (self.heard(), self.yielded.load(Ordering::Relaxed))
+    }
+
+    /// How long from now on this replica wants nobody to be elected: a leader has its promise, or a candidate its vote.
     pub(super) fn promised_for(&self, now: Stamp) -> Nanos {
-        let heard = self.heard();
-        let until = if heard == Stamp::ZERO { heard } else { heard.after(self.lease) };
-        until.max(self.promised).since(now)
+        let after = |at: Stamp, time| if at == Stamp::ZERO { at } else { at.after(time) };
+        let voted = Stamp(self.voted.load(Ordering::Relaxed));
+        after(self.heard(), self.lease).max(after(voted, CANDIDATE)).max(self.promised).since(now)
     }
 
     /// How long from now on this replica votes for nobody because it was restarted.

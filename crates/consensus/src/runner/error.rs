@@ -13,6 +13,9 @@ pub enum CreateError {
     /// This node isn't among the founders.
     #[error("this node isn't one of the group's first voters: let it join instead")]
     NotFounder,
+    /// The timings of the configuration can't work.
+    #[error("timing: {0}")]
+    Timing(&'static str),
     /// The disk failed, or what is on it can't be read back: the node can't go on.
     #[error("the group can't be started: {0}")]
     Io(#[from] io::Error),

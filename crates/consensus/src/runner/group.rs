@@ -167,12 +167,17 @@ impl Group {
     pub(super) async fn watch(&self, mut told: impl FnMut(Leadership)) -> Result<(), String> {
         let mut server = self.raft.server_metrics();
         let mut applied_term = self.machine.applied_term();
+        let mut vote = openraft::Vote::default();
         loop {
             let applied = *applied_term.borrow_and_update();
             let now = {
                 let server = server.borrow_and_update();
                 let term = server.vote.leader_id.term;
                 let leads = server.state == ServerState::Leader && server.current_leader == Some(self.me);
+                if std::mem::replace(&mut vote, server.vote) != server.vote && vote.committed && !leads {
+                    // A leader can be learnt of without hearing it, from a refusal. openraft keeps its promise then too.
+                    self.contact.hear(clock::now());
+                }
                 Leadership {
                     term,
                     leader: server.current_leader.map(NodeId),

@@ -159,13 +159,14 @@ impl Runner {
     /// owner's.
     ///
     /// # Errors
-    /// When a replica can't be read back.
+    /// When the timings can't work, or a replica can't be read back.
     pub async fn open(
         config: RunnerConfig,
         log: Log,
         transport: Transport,
         machines: Machines,
     ) -> Result<Self, CreateError> {
+        config.timing.check().map_err(CreateError::Timing)?;
         let inner = Arc::new(Inner {
             config,
             log,

@@ -12,6 +12,7 @@ use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use openraft::{Snapshot, Vote};
 
 use super::campaign::campaign;
+use super::contact::CANDIDATE;
 use super::group::Group;
 use super::receive::Receiving;
 use super::{Inner, messages};
@@ -31,7 +32,7 @@ pub(super) fn register(transport: &Transport, runner: &Arc<Inner>) {
     on(transport, runner, Kind::APPEND, append);
     on(transport, runner, Kind::VOTE, vote);
     on(transport, runner, Kind::SNAPSHOT, snapshot);
-    on(transport, runner, Kind::PRE_VOTE, async |group, _, payload| pre_vote(&group, payload));
+    on(transport, runner, Kind::PRE_VOTE, async |group, from, payload| pre_vote(&group, from, payload));
     on(transport, runner, Kind::ELECT, async |group, _, _| Ok(elect(group)));
 }
 
@@ -73,16 +74,20 @@ async fn vote(group: Arc<Group>, from: NodeId, payload: Bytes) -> Served {
         group.raft.vote(request).await.map_err(|_| Refusal::Failed)?
     };
     if reply.vote_granted {
-        group.election.lock().voted(clock::now());
+        let now = clock::now();
+        group.contact.vote(now);
+        group.election.lock().voted(now);
     }
     Ok(raft::encode(&messages::vote_reply(&reply)))
 }
 
-/// Whether this replica would vote for the asker. Answering changes nothing here.
-fn pre_vote(group: &Group, payload: Bytes) -> Served {
+/// Whether this replica would vote for the asker. Of two that ask at a time the one with the lower id gives way: if
+/// both went on, neither would lead.
+fn pre_vote(group: &Group, from: NodeId, payload: Bytes) -> Served {
     let request: raft::PreVoteRequest = raft::decode(payload)?;
     let now = clock::now();
-    let leader_for = if !group.leads() {
+    let (theirs, ours) = (request.last.map(messages::to_log_id), group.last_log());
+    let mut leader_for = if !group.leads() {
         group.contact.promised_for(now)
     } else if group.serves(now) {
         // Alive: whoever asks has only lost sight of it.
@@ -90,8 +95,15 @@ fn pre_vote(group: &Group, payload: Bytes) -> Served {
     } else {
         Nanos::ZERO
     };
-    let behind = request.last.map(messages::to_log_id) < group.last_log();
-    Ok(raft::encode(&raft::PreVoteReply { leader_for_ms: leader_for.millis_ceil(), behind }))
+    if leader_for == Nanos::ZERO && theirs >= ours {
+        if group.me < from.0 {
+            group.contact.yield_to();
+        } else if theirs == ours && group.election.lock().is_asking() {
+            leader_for = CANDIDATE;
+        }
+    }
+    let reply = raft::PreVoteReply { leader_for_ms: leader_for.millis_ceil(), behind: theirs < ours };
+    Ok(raft::encode(&reply))
 }
 
 /// The leader hands over to this replica.

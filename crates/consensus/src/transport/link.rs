@@ -127,7 +127,7 @@ impl Link {
         inner.tell(PeerEvent::Up(node));
         let error = tokio::select! {
             error = session.receive(reader) => error,
-            written = write_frames(frames, writer, true) => written.err().unwrap_or(PumpError::Closed),
+            written = write_frames(frames, writer, true, &inner.written) => written.err().unwrap_or(PumpError::Closed),
             () = inner.closing(severed) => PumpError::Closed,
         };
         inner.tell(PeerEvent::Down(node));
@@ -245,7 +245,7 @@ pub(super) async fn call_address(
     let outcome = tokio::select! {
         outcome = session.call(kind, GroupId::CONTROL, payload, within) => outcome,
         _ = session.receive(reader) => Err(CallError::Lost),
-        _ = write_frames(frames, writer, true) => Err(CallError::Lost),
+        _ = write_frames(frames, writer, true, &inner.written) => Err(CallError::Lost),
     };
     Ok((answered, outcome?))
 }

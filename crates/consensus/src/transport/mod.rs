@@ -21,6 +21,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::types::GroupId;
 use link::Link;
+use pump::Written;
 
 pub use frame::FRAME_BYTES_MAX;
 pub use stream::{Plain, ReadHalf, Secure, Wrapped, WriteHalf};
@@ -215,6 +217,17 @@ pub enum PeerEvent {
     Down(NodeId),
 }
 
+/// What a node has written to its peers since it started, calls and answers alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages.
+    pub frames: u64,
+    /// Writes that carried them: fewer, since what waits together leaves together.
+    pub writes: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// What a transport starts with.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
@@ -244,6 +257,7 @@ struct Inner {
     severed: watch::Sender<u64>,
     stop: CancellationToken,
     address: SocketAddr,
+    written: Written,
     #[cfg(test)]
     isolated: std::sync::atomic::AtomicBool,
 }
@@ -271,6 +285,7 @@ impl Transport {
             severed: watch::Sender::new(0),
             stop: CancellationToken::new(),
             address: listener.local_addr()?,
+            written: Written::default(),
             #[cfg(test)]
             isolated: false.into(),
         });
@@ -331,6 +346,17 @@ impl Transport {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<PeerEvent> {
         self.0.events.subscribe()
+    }
+
+    /// What was written to peers so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let written = &self.0.written;
+        Traffic {
+            frames: written.frames.load(Ordering::Relaxed),
+            writes: written.writes.load(Ordering::Relaxed),
+            bytes: written.bytes.load(Ordering::Relaxed),
+        }
     }
 
     /// Asks a node, and waits for its answer for `within` at most.

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -75,6 +76,23 @@ fn kib(frame: &Frame) -> u32 {
     u32::try_from(frame.len().div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
+/// Counts what was written on all connections.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) frames: AtomicU64,
+    pub(super) writes: AtomicU64,
+    pub(super) bytes: AtomicU64,
+}
+
+impl Written {
+    fn add(&self, frames: usize, bytes: usize) {
+        let count = |number| u64::try_from(number).expect("counts fit into 64 bits");
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.frames.fetch_add(count(frames), Ordering::Relaxed);
+        self.bytes.fetch_add(count(bytes), Ordering::Relaxed);
+    }
+}
+
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PumpError {
@@ -121,6 +139,7 @@ pub(super) async fn write_frames(
     mut queue: mpsc::Receiver<Queued>,
     mut half: WriteHalf,
     pings: bool,
+    written: &Written,
 ) -> Result<(), PumpError> {
     let mut taken = Vec::new();
     let mut buffer = BytesMut::new();
@@ -139,13 +158,19 @@ pub(super) async fn write_frames(
                 taken.push(Queued { frame: Frame::Ping, _room: None });
             }
         }
+        let mut frames = 0;
         for queued in taken.drain(..) {
             queued.frame.encode(&mut buffer);
+            frames += 1;
             if buffer.len() >= WRITE_BYTES {
+                written.add(std::mem::take(&mut frames), buffer.len());
                 write(&mut half, &mut buffer).await?;
             }
         }
-        write(&mut half, &mut buffer).await?;
+        if frames > 0 {
+            written.add(frames, buffer.len());
+            write(&mut half, &mut buffer).await?;
+        }
     }
 }
 
@@ -159,9 +184,6 @@ async fn take_company(queue: &mut mpsc::Receiver<Queued>, taken: &mut Vec<Queued
 }
 
 async fn write(half: &mut WriteHalf, buffer: &mut BytesMut) -> Result<(), PumpError> {
-    if buffer.is_empty() {
-        return Ok(());
-    }
     let written = async {
         half.write_all(buffer).await?;
         half.flush().await

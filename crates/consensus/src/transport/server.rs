@@ -84,7 +84,7 @@ async fn serve(inner: Arc<Inner>, stream: TcpStream, strangers: Arc<Semaphore>) 
     let (queue, frames) = Queue::new();
     let error = tokio::select! {
         error = receive(&inner, from, reader, queue) => error,
-        written = write_frames(frames, writer, false) => written.err().unwrap_or(PumpError::Closed),
+        written = write_frames(frames, writer, false, &inner.written) => written.err().unwrap_or(PumpError::Closed),
         () = inner.closing(severed) => PumpError::Closed,
     };
     if let Some(node) = from {

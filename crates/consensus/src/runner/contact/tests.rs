@@ -54,3 +54,11 @@ fn a_restarted_voter_keeps_a_promise_that_it_may_have_made() {
     assert_eq!(contact.promised_for(ms(100)), Nanos::from_millis(200));
     assert_eq!(contact.restarted_for(ms(301)), Nanos::ZERO);
 }
+
+#[test]
+fn a_candidate_that_has_a_vote_gets_the_time_to_win() {
+    let contact = Contact::new(LEASE, Stamp::ZERO);
+    contact.vote(START);
+    assert_eq!(contact.promised_for(ms(50)), Nanos(CANDIDATE.0 - Nanos::from_millis(50).0));
+    assert_eq!(contact.promised_for(START.after(CANDIDATE)), Nanos::ZERO);
+}

@@ -157,3 +157,18 @@ async fn a_machine_of_another_type_is_not_shown() {
     assert_eq!(cluster.runner(1).with_machine(GROUP, |_: &Other| ()), None);
     assert_eq!(cluster.runner(1).with_machine(GROUP, |_: &Tape| ()), Some(()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_whose_log_fails_asks_for_the_end_of_the_process() {
+    let cluster = Cluster::of_three(1, |_| {}).await;
+    let leader = cluster.leader(GROUP).await;
+    cluster.nodes[&leader].log.close();
+    let outcome = cluster.runner(leader).propose(GROUP, Bytes::new(), in_a(Duration::from_millis(500))).await;
+    assert!(matches!(outcome, Err(ProposeError::Unknown { .. })), "{outcome:?}");
+    until("it was told", || !cluster.fatal.lock().is_empty()).await;
+    // The others go on without it.
+    until("another serves", || {
+        cluster.nodes.iter().any(|(id, node)| *id != leader && node.runner.is_leader(GROUP))
+    })
+    .await;
+}

@@ -133,3 +133,37 @@ async fn a_handover_to_a_node_that_is_gone_ends_and_the_leader_goes_on() {
     assert!(matches!(nobody, Err(TransferError::NotVoter | TransferError::NotLeader { .. })), "{nobody:?}");
     cluster.propose(group, "on").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_falls_silent_on_a_standing_connection_is_replaced() {
+    let cluster = Cluster::of_three(1, |_| {}).await;
+    let group = GroupId(0);
+    let old = cluster.leader(group).await;
+    let silent = Instant::now();
+    // As if it were stopped: no heartbeats, no service, connections stand.
+    assert!(cluster.runner(old).0.group(group).unwrap().hand_over(Some(NodeId(99))));
+    until("another serves", || {
+        cluster.nodes.iter().any(|(id, node)| *id != old && node.runner.is_leader(group))
+    })
+    .await;
+    println!("a silent leader was replaced after {} ms", silent.elapsed().as_millis());
+    assert!(silent.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_heartbeats_of_all_groups_leave_together() {
+    let cluster = Cluster::of_three(GROUPS, |_| {}).await;
+    settled(&cluster).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let traffic = || cluster.nodes.values().map(|node| node.transport.traffic()).collect::<Vec<_>>();
+    let before = traffic();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (mut frames, mut writes, mut bytes) = (0, 0, 0);
+    for (now, then) in traffic().iter().zip(before) {
+        frames += now.frames - then.frames;
+        writes += now.writes - then.writes;
+        bytes += now.bytes - then.bytes;
+    }
+    println!("{GROUPS} idle groups, 3 nodes, 1 s: {frames} messages in {writes} writes, {bytes} bytes");
+    assert!(writes * 2 < frames, "{frames} messages took {writes} writes");
+}

@@ -101,3 +101,27 @@ async fn a_replica_that_missed_more_than_the_log_keeps_is_brought_back_by_a_snap
     assert!(cluster.tape(out, GROUP).len() >= 110);
     assert!(cluster.fatal.lock().is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proposal_of_a_deposed_leader_is_never_answered_by_anothers_entry() {
+    let cluster = Cluster::of_three(1, eager).await;
+    cluster.propose(GROUP, "first").await;
+    let old = cluster.leader(GROUP).await;
+    let runner = cluster.runner(old).clone();
+    cluster.nodes[&old].transport.isolate(true);
+    let deadline = Instant::now() + std::time::Duration::from_secs(4);
+    let orphan = tokio::spawn(async move { runner.propose(GROUP, "orphan".into(), deadline).await });
+    // The others move on past its place in the log, and purge what is there.
+    until("another serves", || {
+        cluster.nodes.iter().any(|(id, node)| *id != old && node.runner.is_leader(GROUP))
+    })
+    .await;
+    for number in 0..60 {
+        cluster.propose(GROUP, &format!("{number}")).await;
+    }
+    cluster.nodes[&old].transport.isolate(false);
+    cluster.agree(GROUP, &[1, 2, 3]).await;
+    let outcome = orphan.await.unwrap();
+    assert!(matches!(outcome, Err(ProposeError::Unknown { .. })), "{outcome:?}");
+    assert!(!cluster.tape(old, GROUP).contains(&"orphan".into()));
+}
