@@ -29,8 +29,9 @@ use crate::machine::Machine;
 use crate::transport::Transport;
 use crate::types::{GroupId, RaftTypes};
 
-/// Proposals of a group that wait for their answers; at the bound further ones are refused as overloaded.
-const PROPOSALS_MAX: usize = 4096;
+/// Proposals of a group that wait for their answers; at the bound further ones are refused as overloaded. A group commits some
+/// thousands a second, so this is about 100 ms of work: who waits longer has no use for the answer.
+const PROPOSALS_MAX: usize = 512;
 /// An append that wasn't answered is sent again after this.
 const APPEND_MAX_MS: u64 = 500;
 /// Entries in one append at most; the log bounds their bytes.

@@ -47,15 +47,22 @@ pub(super) fn append_request(request: &AppendEntriesRequest<RaftTypes>) -> raft:
 }
 
 pub(super) fn to_append_request(request: raft::AppendRequest) -> Decoded<AppendEntriesRequest<RaftTypes>> {
-    let entry = |entry: raft::Entry| {
+    let previous = request.previous.map(to_log_id);
+    let mut next = previous.map_or(0, |previous| previous.index.saturating_add(1));
+    let mut entry = |entry: raft::Entry| {
         let log_id = to_log_id(required(entry.id, "entry.id")?);
         let payload = codec::decode_payload(entry.payload).map_err(|_| RaftMessageError::Malformed)?;
+        // openraft takes it for granted that entries follow each other.
+        if log_id.index != next {
+            return Err(RaftMessageError::Malformed);
+        }
+        next = next.saturating_add(1);
         Ok(Entry { log_id, payload })
     };
     Ok(AppendEntriesRequest {
         vote: to_vote(request.vote)?,
-        prev_log_id: request.previous.map(to_log_id),
-        entries: request.entries.into_iter().map(entry).collect::<Decoded<_>>()?,
+        prev_log_id: previous,
+        entries: request.entries.into_iter().map(&mut entry).collect::<Decoded<_>>()?,
         leader_commit: request.committed.map(to_log_id),
     })
 }
@@ -133,3 +140,6 @@ fn membership(membership: &Membership<u64, EmptyNode>) -> Bytes {
     codec::encode_membership(membership, &mut out);
     out.freeze()
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,6 +57,10 @@ where
 async fn append(group: Arc<Group>, from: NodeId, payload: Bytes) -> Served {
     let request = messages::to_append_request(raft::decode(payload)?)?;
     speaks_for(from, &request.vote)?;
+    if request.vote >= group.raft.server_metrics().borrow().vote {
+        // The leader lives, however long the disk here takes.
+        group.contact.hear(clock::now());
+    }
     let reply = group.raft.append_entries(request).await.map_err(|_| Refusal::Failed)?;
     if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
         group.contact.hear(clock::now());

@@ -8,7 +8,7 @@ use bytes::{Buf, BufMut};
 use leasehold_model::NodeId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::stream::{ReadHalf, WriteHalf};
+use super::stream::{ReadHalf, SecureStream, WriteHalf};
 use super::{ClusterId, Identity, PROTOCOL_LEVEL};
 
 /// Opens every hello, so that a port that speaks something else is told from a peer.
@@ -63,14 +63,12 @@ impl Verdict {
 }
 
 /// The caller's side, as a member that means one node. Fails unless that node answers.
-pub(super) async fn greet(
-    me: Identity,
-    to: NodeId,
-    reader: &mut ReadHalf,
-    writer: &mut WriteHalf,
-) -> Result<(), HelloError> {
-    say(Some(me), to.0, writer).await?;
-    let answer = hear_answer(reader).await?;
+pub(super) async fn greet(me: Identity, to: NodeId, stream: &mut SecureStream) -> Result<(), HelloError> {
+    say(Some(me), to.0, &mut stream.writer).await?;
+    let answer = hear_answer(&mut stream.reader).await?;
+    if stream.proven.is_some_and(|proven| proven != to) {
+        return Err(HelloError::OtherNode);
+    }
     if answer != Some(Identity { cluster: me.cluster, node: to }) {
         return Err(HelloError::OtherNode);
     }
@@ -78,36 +76,33 @@ pub(super) async fn greet(
 }
 
 /// The caller's side, as a stranger that takes whoever answers: their identity, if they have one.
-pub(super) async fn greet_anyone(
-    reader: &mut ReadHalf,
-    writer: &mut WriteHalf,
-) -> Result<Option<Identity>, HelloError> {
-    say(None, NOBODY, writer).await?;
-    hear_answer(reader).await
+pub(super) async fn greet_anyone(stream: &mut SecureStream) -> Result<Option<Identity>, HelloError> {
+    say(None, NOBODY, &mut stream.writer).await?;
+    hear_answer(&mut stream.reader).await
 }
 
 /// The answering side: the member that calls, or none for a stranger.
 pub(super) async fn answer(
     me: Option<Identity>,
-    reader: &mut ReadHalf,
-    writer: &mut WriteHalf,
+    stream: &mut SecureStream,
 ) -> Result<Option<NodeId>, HelloError> {
     let mut hello = [0; HELLO_BYTES];
-    reader.read_exact(&mut hello).await?;
+    stream.reader.read_exact(&mut hello).await?;
     let mut hello = &hello[..];
     if hello.get_u32_le() != MAGIC {
         return Err(HelloError::NoPeer);
     }
     let (level, cluster) = (hello.get_u32_le(), ClusterId(hello.get_u128_le()));
     let (from, to) = (hello.get_u64_le(), hello.get_u64_le());
-    let verdict = judge(me, level, cluster, from, to);
+    let lies = from != NOBODY && stream.proven.is_some_and(|proven| proven.0 != from);
+    let verdict = if lies { Verdict::OtherNode } else { judge(me, level, cluster, from, to) };
     let mut out = Vec::with_capacity(ANSWER_BYTES);
     out.put_u32_le(MAGIC);
     out.put_u32_le(PROTOCOL_LEVEL);
     out.put_u8(verdict as u8);
     put_identity(me, &mut out);
-    writer.write_all(&out).await?;
-    writer.flush().await?;
+    stream.writer.write_all(&out).await?;
+    stream.writer.flush().await?;
     verdict.check()?;
     Ok((from != NOBODY).then_some(NodeId(from)))
 }

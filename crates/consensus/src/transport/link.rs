@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::frame::Frame;
 use super::hello::{self, HelloError};
 use super::pump::{FrameReader, PumpError, Queue, write_frames};
-use super::stream::{ReadHalf, WriteHalf};
+use super::stream::{ReadHalf, SecureStream};
 use super::{CallError, Identity, Inner, Kind, PeerEvent};
 use crate::types::GroupId;
 
@@ -100,10 +100,10 @@ impl Link {
             let Ok(Some(me)) = identity.wait_for(Option::is_some).await.map(|me| *me) else { return };
             let target = address.borrow_and_update().clone();
             match connect(inner, me, node, &target).await {
-                Ok((reader, writer)) => {
+                Ok(stream) => {
                     pause = PAUSE_MIN;
                     tracing::debug!(peer = node.0, address = target, "connected");
-                    let error = self.converse(inner, node, reader, writer).await;
+                    let error = self.converse(inner, node, stream).await;
                     tracing::debug!(peer = node.0, %error, "connection ended");
                 }
                 Err(error) => tracing::debug!(peer = node.0, address = target, %error, "can't connect"),
@@ -118,7 +118,8 @@ impl Link {
     }
 
     /// Carries calls until the connection ends.
-    async fn converse(&self, inner: &Inner, node: NodeId, reader: ReadHalf, writer: WriteHalf) -> PumpError {
+    async fn converse(&self, inner: &Inner, node: NodeId, stream: SecureStream) -> PumpError {
+        let SecureStream { reader, writer, .. } = stream;
         let severed = inner.severed.subscribe();
         let (queue, frames) = Queue::new();
         let session = Arc::new(Session::new(queue));
@@ -234,11 +235,11 @@ pub(super) async fn call_address(
     within: Duration,
 ) -> Result<(Option<Identity>, Bytes), CallError> {
     let connected = timeout(within.min(CONNECT_MAX), async {
-        let (mut reader, mut writer) = open(inner, None, address).await?;
-        let answered = hello::greet_anyone(&mut reader, &mut writer).await?;
-        Ok::<_, HelloError>((answered, reader, writer))
+        let mut stream = open(inner, None, address).await?;
+        let answered = hello::greet_anyone(&mut stream).await?;
+        Ok::<_, HelloError>((answered, stream))
     });
-    let (answered, reader, writer) =
+    let (answered, SecureStream { reader, writer, .. }) =
         connected.await.map_err(|_| CallError::Unreachable)?.map_err(|_| CallError::Unreachable)?;
     let (queue, frames) = Queue::new();
     let session = Session::new(queue);
@@ -255,16 +256,16 @@ async fn connect(
     me: Identity,
     node: NodeId,
     address: &str,
-) -> Result<(ReadHalf, WriteHalf), HelloError> {
+) -> Result<SecureStream, HelloError> {
     let connected = timeout(CONNECT_MAX, async {
-        let (mut reader, mut writer) = open(inner, Some(node), address).await?;
-        hello::greet(me, node, &mut reader, &mut writer).await?;
-        Ok((reader, writer))
+        let mut stream = open(inner, Some(node), address).await?;
+        hello::greet(me, node, &mut stream).await?;
+        Ok(stream)
     });
     connected.await.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
-async fn open(inner: &Inner, to: Option<NodeId>, address: &str) -> io::Result<(ReadHalf, WriteHalf)> {
+async fn open(inner: &Inner, to: Option<NodeId>, address: &str) -> io::Result<SecureStream> {
     if inner.is_isolated() {
         return Err(io::ErrorKind::NetworkUnreachable.into());
     }

@@ -39,7 +39,7 @@ use link::Link;
 use pump::Written;
 
 pub use frame::FRAME_BYTES_MAX;
-pub use stream::{Plain, ReadHalf, Secure, Wrapped, WriteHalf};
+pub use stream::{Plain, ReadHalf, Secure, SecureStream, Wrapped, WriteHalf};
 
 /// What the frames and messages of this build are. Nodes of different levels don't talk.
 pub const PROTOCOL_LEVEL: u32 = 1;
@@ -308,6 +308,7 @@ impl Transport {
     /// From now on this node is a member. Once, when it joins.
     pub fn identify(&self, identity: Identity) {
         self.0.identity.send_replace(Some(identity));
+        self.remove_peer(identity.node);
     }
 
     /// Has the calls of a kind answered. A later handler of the same kind takes its place.

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::frame::{Frame, FrameError};
 use super::hello;
 use super::pump::{FrameReader, PumpError, Queue, write_frames};
-use super::stream::ReadHalf;
+use super::stream::{ReadHalf, SecureStream};
 use super::{Access, Incoming, Inner, Kind, PAYLOAD_BYTES_MAX, PeerEvent, Refusal};
 use crate::types::GroupId;
 
@@ -65,11 +65,11 @@ async fn serve(inner: Arc<Inner>, stream: TcpStream, strangers: Arc<Semaphore>) 
     let me = *inner.identity.borrow();
     let greeted = timeout(HELLO_MAX, async {
         stream.set_nodelay(true)?;
-        let (mut reader, mut writer) = inner.secure.accept(stream).await?;
-        let from = hello::answer(me, &mut reader, &mut writer).await?;
-        Ok::<_, hello::HelloError>((from, reader, writer))
+        let mut stream = inner.secure.accept(stream).await?;
+        let from = hello::answer(me, &mut stream).await?;
+        Ok::<_, hello::HelloError>((from, stream))
     });
-    let (from, reader, writer) = match greeted.await {
+    let (from, SecureStream { reader, writer, .. }) = match greeted.await {
         Ok(Ok(greeted)) => greeted,
         Ok(Err(error)) => return tracing::debug!(%error, "a connection was refused"),
         Err(_) => return tracing::debug!("a connection didn't say who calls"),

@@ -16,7 +16,24 @@ pub type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
 /// What a connection is written to.
 pub type WriteHalf = Box<dyn AsyncWrite + Send + Unpin>;
 /// A wrapped stream, once its handshake is done.
-pub type Wrapped<'a> = Pin<Box<dyn Future<Output = io::Result<(ReadHalf, WriteHalf)>> + Send + 'a>>;
+pub type Wrapped<'a> = Pin<Box<dyn Future<Output = io::Result<SecureStream>> + Send + 'a>>;
+
+/// Both halves of a connection, and who is at its other end.
+pub struct SecureStream {
+    /// What arrives.
+    pub reader: ReadHalf,
+    /// What leaves.
+    pub writer: WriteHalf,
+    /// The node that the other end has proven to be, by its certificate. A hello that says otherwise is refused. None
+    /// when it has proven nothing: then the hello is believed.
+    pub proven: Option<NodeId>,
+}
+
+impl fmt::Debug for SecureStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecureStream").field("proven", &self.proven).finish_non_exhaustive()
+    }
+}
 
 /// Wraps a TCP stream before the first byte: the place for TLS.
 pub trait Secure: fmt::Debug + Send + Sync + 'static {
@@ -40,7 +57,7 @@ impl Secure for Plain {
     }
 }
 
-fn halves(stream: TcpStream) -> (ReadHalf, WriteHalf) {
+fn halves(stream: TcpStream) -> SecureStream {
     let (reader, writer) = stream.into_split();
-    (Box::new(reader), Box::new(writer))
+    SecureStream { reader: Box::new(reader), writer: Box::new(writer), proven: None }
 }

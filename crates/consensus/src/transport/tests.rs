@@ -256,6 +256,39 @@ async fn a_stranger_is_told_who_answers_and_may_ask_only_what_is_open() {
     assert_eq!(closed, Err(CallError::Refused(Refusal::NotAllowed)));
 }
 
+/// Says that whoever connects has a certificate of this node.
+#[derive(Debug)]
+struct Proves(NodeId);
+
+impl Secure for Proves {
+    fn connect(&self, stream: TcpStream, to: Option<NodeId>) -> Wrapped<'_> {
+        Plain.connect(stream, to)
+    }
+
+    fn accept(&self, stream: TcpStream) -> Wrapped<'_> {
+        let accepted = Plain.accept(stream);
+        Box::pin(async move { Ok(SecureStream { proven: Some(self.0), ..accepted.await? }) })
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_says_it_is_another_than_its_certificate_is_refused() {
+    for (proven, up) in [(NodeId(1), true), (NodeId(5), false)] {
+        let one = start(1).await;
+        let identity = Some(Identity { cluster: CLUSTER, node: NodeId(2) });
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = TransportConfig { identity, seed: 1, secure: Arc::new(Proves(proven)) };
+        let two = Transport::start(listener, config).unwrap();
+        one.set_peer(NodeId(2), &two.address().to_string());
+        if up {
+            until("up", || one.peers() == [(NodeId(2), true)]).await;
+        } else {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert_eq!(one.peers(), [(NodeId(2), false)]);
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_node_that_joins_is_reached_from_then_on() {
     let (one, joining) = (start(1).await, start_as(None, "127.0.0.1:0").await);

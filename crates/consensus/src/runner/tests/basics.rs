@@ -111,18 +111,24 @@ async fn many_proposals_at_once_are_each_applied_once_and_alike() {
         let group = GroupId(number % 4);
         let runner = cluster.runner(cluster.leader(group).await).clone();
         let entry = Bytes::copy_from_slice(&number.to_le_bytes());
-        proposals.spawn(async move { runner.propose(group, entry, in_a(SOON)).await });
+        proposals.spawn(async move { (number, runner.propose(group, entry, in_a(SOON)).await) });
     }
-    while let Some(proposal) = proposals.join_next().await {
-        proposal.unwrap().unwrap();
+    let (mut made, mut surely_not) = (Vec::new(), Vec::new());
+    for (number, outcome) in proposals.join_all().await {
+        match outcome {
+            Ok(_) => made.push(number),
+            Err(ProposeError::Unknown { .. }) => {}
+            Err(_) => surely_not.push(number),
+        }
     }
+    assert!(made.len() > 200, "{} of 400", made.len());
     for group in (0..4).map(GroupId) {
         cluster.agree(group, &[1, 2, 3]).await;
-        let mut tape = cluster.tape(2, group);
-        tape.sort();
-        tape.dedup();
-        assert_eq!(tape.len(), 100);
     }
+    let tapes: Vec<Bytes> = (0..4).flat_map(|group| cluster.tape(2, GroupId(group))).collect();
+    let times = |number: &u32| tapes.iter().filter(|entry| entry[..] == number.to_le_bytes()).count();
+    assert!(made.iter().all(|number| times(number) == 1));
+    assert!(surely_not.iter().all(|number| times(number) == 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,4 +177,24 @@ async fn a_replica_whose_log_fails_asks_for_the_end_of_the_process() {
         cluster.nodes.iter().any(|(id, node)| *id != leader && node.runner.is_leader(GROUP))
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_proposals_than_a_group_bears_are_refused_as_overloaded_and_surely_not_made() {
+    let cluster = Cluster::of_three(1, |_| {}).await;
+    let leader = cluster.leader(GROUP).await;
+    let mut proposals = tokio::task::JoinSet::new();
+    for number in 0..3_000_u32 {
+        let runner = cluster.runner(leader).clone();
+        let entry = Bytes::copy_from_slice(&number.to_le_bytes());
+        proposals.spawn(async move { (number, runner.propose(GROUP, entry, in_a(SOON)).await) });
+    }
+    let outcomes = proposals.join_all().await;
+    let refused = outcomes.iter().filter(|(_, outcome)| *outcome == Err(ProposeError::Overloaded));
+    let refused: Vec<Bytes> =
+        refused.map(|(number, _)| Bytes::copy_from_slice(&number.to_le_bytes())).collect();
+    assert!(!refused.is_empty());
+    cluster.agree(GROUP, &[1, 2, 3]).await;
+    let tape = cluster.tape(leader, GROUP);
+    assert!(!tape.is_empty() && refused.iter().all(|entry| !tape.contains(entry)));
 }
