@@ -28,14 +28,26 @@ enum Layer {
     Test,
 }
 
-const PURE: &[&str] = &["model", "limit", "placement", "lease", "shard"];
-const PURE_AND_WIRE: &[&str] = &["model", "limit", "placement", "lease", "shard", "wire"];
-const BELOW_PROCESSES: &[&str] =
-    &["model", "limit", "placement", "lease", "shard", "wire", "consensus", "gossip", "client", "front"];
+const PURE: &[&str] = &["model", "limit", "placement", "control", "lease", "shard"];
+const PURE_AND_WIRE: &[&str] = &["model", "limit", "placement", "control", "lease", "shard", "wire"];
+const BELOW_PROCESSES: &[&str] = &[
+    "model",
+    "limit",
+    "placement",
+    "control",
+    "lease",
+    "shard",
+    "wire",
+    "consensus",
+    "gossip",
+    "client",
+    "front",
+];
 const BELOW_CLI: &[&str] = &[
     "model",
     "limit",
     "placement",
+    "control",
     "lease",
     "shard",
     "wire",
@@ -51,6 +63,7 @@ const ARROWS: &[Row] = &[
     Row { name: "model", layer: Layer::Pure, may_use: &[] },
     Row { name: "limit", layer: Layer::Pure, may_use: &["model"] },
     Row { name: "placement", layer: Layer::Pure, may_use: &["model"] },
+    Row { name: "control", layer: Layer::Pure, may_use: &["model", "placement"] },
     Row { name: "lease", layer: Layer::Pure, may_use: &["model", "limit"] },
     Row { name: "shard", layer: Layer::Pure, may_use: &["model", "limit", "lease"] },
     Row { name: "wire", layer: Layer::Adapter, may_use: PURE },
@@ -113,7 +126,11 @@ const TECHNOLOGIES: &[Technology] = &[
     },
     Technology { crates: &["serde-saphyr"], known_by: &["node"], why: "the node's configuration file" },
     Technology { crates: &["notify"], known_by: &["node"], why: "watches rule files" },
-    Technology { crates: &["rustix"], known_by: &["node", "tests"], why: "the clock; tests send signals" },
+    Technology {
+        crates: &["rustix"],
+        known_by: &["node", "consensus", "tests"],
+        why: "the clock; disk space reserved ahead; tests send signals",
+    },
     Technology { crates: &["prometheus-client"], known_by: &["node"], why: "the metrics page" },
     Technology {
         crates: &["tracing-subscriber"],
@@ -126,8 +143,16 @@ const TECHNOLOGIES: &[Technology] = &[
         known_by: &["cli"],
         why: "a command line and its tables",
     },
-    Technology { crates: &["openraft", "sled"], known_by: &["consensus"], why: "the replicated log" },
-    Technology { crates: &["chitchat"], known_by: &["gossip"], why: "membership" },
+    Technology {
+        crates: &["openraft", "sled", "crc32c"],
+        known_by: &["consensus"],
+        why: "the replicated log",
+    },
+    Technology {
+        crates: &["chitchat", "chacha20poly1305", "zstd"],
+        known_by: &["gossip"],
+        why: "membership, and datagrams sealed before they are decoded",
+    },
 ];
 
 /// All that pure crates may use of the outside: none of it reads a clock, draws a random number or does I/O.
