@@ -70,7 +70,9 @@ async fn main() -> Outcome<()> {
     let leaders = leaders(&nodes, groups).await;
     sleep(Duration::from_secs(1)).await;
     idle(&nodes, groups, seconds).await;
+    let terms_before = terms(&nodes);
     busy(&nodes, &leaders, seconds).await;
+    println!("{} elections meanwhile", terms(&nodes) - terms_before);
     for node in nodes.values() {
         node.runner.shutdown().await;
     }
@@ -78,16 +80,18 @@ async fn main() -> Outcome<()> {
 }
 
 async fn idle(nodes: &BTreeMap<u64, Node>, groups: u32, time: Duration) {
+    let terms_before = terms(nodes);
     let (cpu, before) = (cpu_time(), traffic(nodes));
     sleep(time).await;
     let (cpu, after) = (cpu_time() - cpu, traffic(nodes));
     let (count, secs) = (nodes.len() as f64, time.as_secs_f64());
     println!(
-        "idle, {groups} groups: {:.2} % of a core a node; a node sends {:.0} messages in {:.0} writes, {:.1} kB a second",
+        "idle, {groups} groups: {:.2} % of a core a node; a node sends {:.0} messages in {:.0} writes, {:.1} kB a second; {} elections",
         cpu.as_secs_f64() / secs / count * 100.0,
         (after.frames - before.frames) as f64 / secs / count,
         (after.writes - before.writes) as f64 / secs / count,
         (after.bytes - before.bytes) as f64 / secs / count / 1000.0,
+        terms(nodes) - terms_before,
     );
 }
 
@@ -173,6 +177,13 @@ async fn leaders(nodes: &BTreeMap<u64, Node>, groups: u32) -> BTreeMap<GroupId, 
         leaders.insert(group, leader);
     }
     leaders
+}
+
+/// Grows by each election.
+fn terms(nodes: &BTreeMap<u64, Node>) -> u64 {
+    let runner = &nodes[&1].runner;
+    let term = |group| runner.leadership(group).map_or(0, |leadership| leadership.borrow().term);
+    runner.groups().into_iter().map(term).sum()
 }
 
 fn traffic(nodes: &BTreeMap<u64, Node>) -> Traffic {

@@ -24,7 +24,7 @@ const LEADER_FOR_MS_MAX: u64 = 10_000;
 
 /// Asks once, acts on the verdict, and says when to ask again.
 pub(super) async fn campaign(group: &Arc<Group>) {
-    let known = || (group.contact.mark(), group.raft.server_metrics().borrow().vote);
+    let known = || (group.contact.mark(), group.vote());
     let before = known();
     let verdict = ask(group).await;
     tracing::debug!(group = group.id.0, ?verdict, "asked to lead");

@@ -27,7 +27,7 @@ pub enum ProposeError {
     /// This node doesn't serve the group now: ask the one in `hint`. Nothing was proposed.
     #[error("another node leads")]
     NotLeader {
-        /// The leader, as far as this node knows.
+        /// The leader, as far as this node knows, unless that is itself without a lease.
         hint: Option<NodeId>,
     },
     /// The group's queue is full. Nothing was proposed.
@@ -53,7 +53,7 @@ pub enum MemberError {
     /// This node doesn't serve the group now. Nothing was changed.
     #[error("another node leads")]
     NotLeader {
-        /// The leader, as far as this node knows.
+        /// The leader, as far as this node knows, unless that is itself without a lease.
         hint: Option<NodeId>,
     },
     /// No replica of the group is here. Nothing was changed.
@@ -73,7 +73,7 @@ pub enum TransferError {
     /// This node doesn't serve the group now.
     #[error("another node leads")]
     NotLeader {
-        /// The leader, as far as this node knows.
+        /// The leader, as far as this node knows, unless that is itself without a lease.
         hint: Option<NodeId>,
     },
     /// No replica of the group is here.

@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_model::{NodeId, Stamp};
+use openraft::metrics::RaftServerMetrics;
 use openraft::storage::RaftLogStorageExt;
-use openraft::{Config, Entry, EntryPayload, LogId, Membership, Raft, ServerState, SnapshotPolicy};
+use openraft::{
+    Config, EmptyNode, Entry, EntryPayload, LogId, Membership, Raft, ServerState, SnapshotPolicy, Vote,
+};
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
@@ -24,7 +27,7 @@ use super::{CreateError, Leadership, RunnerConfig};
 use crate::clock;
 use crate::election::Election;
 use crate::log::openraft_store::GroupStore;
-use crate::log::{Log, Vote};
+use crate::log::{self, Log};
 use crate::machine::Machine;
 use crate::transport::Transport;
 use crate::types::{GroupId, RaftTypes};
@@ -44,6 +47,7 @@ pub(super) struct Group {
     pub(super) id: GroupId,
     pub(super) me: u64,
     pub(super) raft: Raft<RaftTypes>,
+    server: watch::Receiver<RaftServerMetrics<u64, EmptyNode>>,
     pub(super) transport: Transport,
     pub(super) machine: StateMachine,
     pub(super) contact: Arc<Contact>,
@@ -76,7 +80,7 @@ impl Group {
             found(&mut store, founders).await?;
         }
         let now = clock::now();
-        let promised = if stored.vote.is_some_and(|vote| vote != Vote::default()) {
+        let promised = if stored.vote.is_some_and(|vote| vote != log::Vote::default()) {
             now.after(config.timing.lease)
         } else {
             Stamp::ZERO
@@ -91,6 +95,7 @@ impl Group {
         Ok(Arc::new(Self {
             id,
             me,
+            server: raft.server_metrics(),
             raft,
             transport: transport.clone(),
             machine,
@@ -105,7 +110,7 @@ impl Group {
 
     /// Whether openraft says that this replica leads, lease or not.
     pub(super) fn leads(&self) -> bool {
-        self.raft.server_metrics().borrow().state == ServerState::Leader
+        self.server.borrow().state == ServerState::Leader
     }
 
     /// Whether this replica may answer for the group.
@@ -116,12 +121,19 @@ impl Group {
 
     /// Whether a majority surely votes for nobody else now.
     pub(super) fn has_lease(&self, term: u64, now: Stamp) -> bool {
-        self.contact.has_lease(self.me, term, &self.voter_sets(), now)
+        let server = self.server.borrow();
+        let voter_sets = server.membership_config.membership().get_joint_config();
+        self.contact.has_lease(self.me, term, voter_sets, now)
     }
 
     /// The voters; two sets while they change.
     pub(super) fn voter_sets(&self) -> Vec<BTreeSet<u64>> {
-        self.raft.server_metrics().borrow().membership_config.membership().get_joint_config().clone()
+        self.server.borrow().membership_config.membership().get_joint_config().clone()
+    }
+
+    /// The newest vote that this replica knows.
+    pub(super) fn vote(&self) -> Vote<u64> {
+        self.server.borrow().vote
     }
 
     pub(super) fn last_log(&self) -> Option<LogId<u64>> {
@@ -146,6 +158,11 @@ impl Group {
         self.successor().or_else(|| self.leadership.borrow().leader)
     }
 
+    /// Whom to ask in place of this replica, which doesn't serve.
+    pub(super) fn hint(&self) -> Option<NodeId> {
+        self.leader().filter(|leader| leader.0 != self.me)
+    }
+
     pub(super) fn successor(&self) -> Option<NodeId> {
         let node = self.successor.load(Ordering::Acquire);
         (node != NOBODY).then_some(NodeId(node))
@@ -166,9 +183,9 @@ impl Group {
 
     /// Keeps [`Self::leadership`] true until openraft ends; returns why it did, if that is an error.
     pub(super) async fn watch(&self, mut told: impl FnMut(Leadership)) -> Result<(), String> {
-        let mut server = self.raft.server_metrics();
+        let mut server = self.server.clone();
         let mut applied_term = self.machine.applied_term();
-        let mut vote = openraft::Vote::default();
+        let mut vote = Vote::default();
         loop {
             let applied = *applied_term.borrow_and_update();
             let now = {

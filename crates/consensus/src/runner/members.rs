@@ -79,7 +79,7 @@ impl Runner {
         let group = self.0.group(group).ok_or(TransferError::NoGroup)?;
         let now = clock::now();
         if !group.serves(now) {
-            return Err(TransferError::NotLeader { hint: group.leader() });
+            return Err(TransferError::NotLeader { hint: group.hint() });
         }
         if to.0 == group.me || !group.voter_sets().iter().all(|voters| voters.contains(&to.0)) {
             return Err(TransferError::NotVoter);
@@ -115,7 +115,7 @@ impl Runner {
         if group.serves(clock::now()) {
             Ok(group)
         } else {
-            Err(MemberError::NotLeader { hint: group.leader() })
+            Err(MemberError::NotLeader { hint: group.hint() })
         }
     }
 }

@@ -239,7 +239,7 @@ impl Runner {
             return Err(ProposeError::TooLarge);
         }
         if !group.serves(clock::now()) {
-            return Err(ProposeError::NotLeader { hint: group.leader() });
+            return Err(ProposeError::NotLeader { hint: group.hint() });
         }
         let _waits = group.proposals.try_acquire().map_err(|_| ProposeError::Overloaded)?;
         if group.unapplied() >= UNAPPLIED_MAX {

@@ -57,7 +57,7 @@ where
 async fn append(group: Arc<Group>, from: NodeId, payload: Bytes) -> Served {
     let request = messages::to_append_request(raft::decode(payload)?)?;
     speaks_for(from, &request.vote)?;
-    if request.vote >= group.raft.server_metrics().borrow().vote {
+    if request.vote >= group.vote() {
         // The leader lives, however long the disk here takes.
         group.contact.hear(clock::now());
     }
@@ -72,7 +72,7 @@ async fn vote(group: Arc<Group>, from: NodeId, payload: Bytes) -> Served {
     let request = messages::to_vote_request(raft::decode(payload)?)?;
     speaks_for(from, &request.vote)?;
     let reply = if group.contact.restarted_for(clock::now()) > Nanos::ZERO {
-        let mine = group.raft.server_metrics().borrow().vote;
+        let mine = group.vote();
         VoteResponse::new(mine, group.last_log(), false)
     } else {
         group.raft.vote(request).await.map_err(|_| Refusal::Failed)?
@@ -120,7 +120,7 @@ async fn snapshot(group: Arc<Group>, from: NodeId, payload: Bytes) -> Served {
     let mut chunk: raft::SnapshotChunk = raft::decode(payload)?;
     let vote = messages::to_vote(chunk.vote.take())?;
     speaks_for(from, &vote)?;
-    let mine = group.raft.server_metrics().borrow().vote;
+    let mine = group.vote();
     if vote < mine {
         return Ok(snapshot_reply(Some(&mine)));
     }

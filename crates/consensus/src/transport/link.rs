@@ -99,11 +99,13 @@ impl Link {
             // The sender lives as long as `inner`.
             let Ok(Some(me)) = identity.wait_for(Option::is_some).await.map(|me| *me) else { return };
             let target = address.borrow_and_update().clone();
+            // Before the connection is made: an order to break all must not be missed by one that is being made.
+            let severed = inner.severed.subscribe();
             match connect(inner, me, node, &target).await {
                 Ok(stream) => {
                     pause = PAUSE_MIN;
                     tracing::debug!(peer = node.0, address = target, "connected");
-                    let error = self.converse(inner, node, stream).await;
+                    let error = self.converse(inner, node, stream, severed).await;
                     tracing::debug!(peer = node.0, %error, "connection ended");
                 }
                 Err(error) => tracing::debug!(peer = node.0, address = target, %error, "can't connect"),
@@ -118,9 +120,14 @@ impl Link {
     }
 
     /// Carries calls until the connection ends.
-    async fn converse(&self, inner: &Inner, node: NodeId, stream: SecureStream) -> PumpError {
+    async fn converse(
+        &self,
+        inner: &Inner,
+        node: NodeId,
+        stream: SecureStream,
+        severed: watch::Receiver<u64>,
+    ) -> PumpError {
         let SecureStream { reader, writer, .. } = stream;
-        let severed = inner.severed.subscribe();
         let (queue, frames) = Queue::new();
         let session = Arc::new(Session::new(queue));
         let _guard = SessionGuard { link: self, session: &session };

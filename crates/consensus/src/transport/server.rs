@@ -58,10 +58,10 @@ pub(super) async fn accept(inner: Arc<Inner>, listener: TcpListener) {
 }
 
 async fn serve(inner: Arc<Inner>, stream: TcpStream, strangers: Arc<Semaphore>) {
+    let severed = inner.severed.subscribe();
     if inner.is_isolated() {
         return;
     }
-    let severed = inner.severed.subscribe();
     let me = *inner.identity.borrow();
     let greeted = timeout(HELLO_MAX, async {
         stream.set_nodelay(true)?;

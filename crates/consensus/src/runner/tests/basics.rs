@@ -121,14 +121,16 @@ async fn many_proposals_at_once_are_each_applied_once_and_alike() {
             Err(_) => surely_not.push(number),
         }
     }
-    assert!(made.len() > 200, "{} of 400", made.len());
+    assert!(made.len() > 100, "{} of 400 were made, {} surely not", made.len(), surely_not.len());
     for group in (0..4).map(GroupId) {
         cluster.agree(group, &[1, 2, 3]).await;
     }
     let tapes: Vec<Bytes> = (0..4).flat_map(|group| cluster.tape(2, GroupId(group))).collect();
     let times = |number: &u32| tapes.iter().filter(|entry| entry[..] == number.to_le_bytes()).count();
-    assert!(made.iter().all(|number| times(number) == 1));
-    assert!(surely_not.iter().all(|number| times(number) == 0));
+    let wrong = |numbers: &[u32], right| {
+        numbers.iter().filter(|number| times(number) != right).copied().collect::<Vec<_>>()
+    };
+    assert_eq!((wrong(&made, 1), wrong(&surely_not, 0)), (vec![], vec![]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

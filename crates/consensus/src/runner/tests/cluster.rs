@@ -140,13 +140,12 @@ impl Cluster {
 
     /// Waits until these nodes have applied the same, and checks that it makes the same state.
     pub(super) async fn agree(&self, group: GroupId, nodes: &[u64]) {
-        let states = || nodes.iter().map(|id| self.runner(*id).state_hash(group)).collect::<Vec<_>>();
+        let mut states = Vec::new();
         until("all applied the same", || {
-            let states = states();
+            states = nodes.iter().map(|id| self.runner(*id).state_hash(group)).collect();
             states.iter().all(|state| state.is_some() && state.map(|s| s.0) == states[0].map(|s| s.0))
         })
         .await;
-        let states = states();
         assert!(states.iter().all(|state| *state == states[0]), "{states:?}");
     }
 }
