@@ -95,8 +95,8 @@ const TECHNOLOGIES: &[Technology] = &[
     Technology { crates: &["saphyr-parser"], known_by: &["limit"], why: "rule errors need line and column" },
     Technology {
         crates: &["siphasher"],
-        known_by: &["limit", "shard", "wire"],
-        why: "counter keys, the hash that compares replicas' states, a snapshot's checksum",
+        known_by: &["limit", "shard", "placement", "wire"],
+        why: "counter keys, rendezvous scores, the hash that compares replicas' states, a snapshot's checksum",
     },
     Technology {
         crates: &["prost", "prost-types", "tonic-prost", "tonic-prost-build", "protox"],

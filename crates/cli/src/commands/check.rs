@@ -151,7 +151,9 @@ fn to_table(answer: &pb::CheckResponse, peek: bool) -> String {
     };
     let degraded = if answer.degraded { " (degraded: a limit could not be asked)" } else { "" };
     if answer.matched.is_empty() {
-        return format!("{verdict}{degraded}: no rule matched\n");
+        return format!(
+            "{verdict}{degraded}: no rule matched; `leasehold rules status` lists the domains, `rules explain` says why\n"
+        );
     }
     let columns = [
         text("rule"),
@@ -161,7 +163,15 @@ fn to_table(answer: &pb::CheckResponse, peek: bool) -> String {
         number("retry after"),
         number("reset after"),
     ];
-    format!("{verdict}{degraded}\n\n") + &output::table(&columns, answer.matched.iter().map(row))
+    let turn =
+        turn(answer).map_or_else(String::new, |wait| format!(" after waiting {}", output::duration(wait)));
+    format!("{verdict}{turn}{degraded}\n\n") + &output::table(&columns, answer.matched.iter().map(row))
+}
+
+/// How long an admitted caller must wait for its turn, in nanoseconds: the longest of the enforced shapers' waits.
+fn turn(answer: &pb::CheckResponse) -> Option<u64> {
+    let enforced = answer.matched.iter().filter(|matched| !matched.shadow);
+    enforced.filter_map(|matched| matched.wait.as_ref()).map(nanos).max().filter(|wait| *wait > 0)
 }
 
 fn row(matched: &pb::MatchedRule) -> Vec<String> {

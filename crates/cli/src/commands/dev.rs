@@ -41,7 +41,8 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         admin: Some(args.admin),
     });
     config.log.level = match args.verbose {
-        0 => "warn",
+        // What became of an edited rule file belongs into the terminal it is watched from.
+        0 => "warn,leasehold_node::rules=info",
         1 => "info",
         2 => "debug",
         3.. => "trace",

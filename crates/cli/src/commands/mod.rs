@@ -28,7 +28,7 @@ fn version() -> &'static str {
     })
 }
 
-/// Rate limits that hold across machines and regions.
+/// A rate limiter that decides exactly, over HTTP, gRPC and Envoy's protocol. This version is one node.
 ///
 /// Start with `leasehold dev`. Exit codes: 0 ok, 1 error, 2 usage or bad configuration, 3 denied.
 #[derive(Debug, Parser)]

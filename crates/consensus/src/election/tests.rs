@@ -1,3 +1,5 @@
+//! Who may stand, who is answered, and who yields.
+
 use proptest::prelude::*;
 
 use super::*;

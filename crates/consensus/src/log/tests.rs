@@ -1,3 +1,5 @@
+//! What the log promises of appends, votes, purges and openings.
+
 use super::*;
 use crate::disk::sim::SimDisk;
 

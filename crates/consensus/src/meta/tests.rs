@@ -1,3 +1,5 @@
+//! The metadata that survives, and the identity that is never exchanged.
+
 use super::*;
 
 const NODE_1: Identity = Identity { cluster: 0xfeed, node: 1 };

@@ -1,3 +1,5 @@
+//! Calls between peers over real sockets.
+
 use std::net::SocketAddr;
 
 use bytes::BytesMut;

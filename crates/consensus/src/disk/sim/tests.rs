@@ -1,3 +1,5 @@
+//! What the simulated disk loses, tears and keeps.
+
 use super::*;
 
 fn written(disk: &SimDisk) -> Arc<dyn DiskFile> {

@@ -1,3 +1,5 @@
+//! Records read back as they were written, and nothing else is read.
+
 use super::*;
 
 fn check(payload: EntryPayload<RaftTypes>) {

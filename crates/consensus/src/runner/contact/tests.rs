@@ -1,3 +1,5 @@
+//! When a peer counts as heard.
+
 use super::*;
 
 const LEASE: Nanos = Nanos::from_millis(300);

@@ -1,3 +1,5 @@
+//! Messages of the runner, there and back.
+
 use std::collections::BTreeSet;
 
 use openraft::EntryPayload;

@@ -1,3 +1,5 @@
+//! Pieces of a snapshot, put together or refused.
+
 use bytes::Bytes;
 use leasehold_wire::raft::SnapshotMeta;
 

@@ -1,3 +1,5 @@
+//! Snapshot files: whole or not there.
+
 use std::collections::BTreeSet;
 
 use openraft::{CommittedLeaderId, LogId, Membership, StoredMembership};

@@ -1,3 +1,5 @@
+//! The state machine as Raft drives it.
+
 use std::collections::BTreeSet;
 
 use openraft::{CommittedLeaderId, Membership};

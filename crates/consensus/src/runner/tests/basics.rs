@@ -1,3 +1,5 @@
+//! Three nodes: elections, proposals, restarts.
+
 use std::time::Duration;
 
 use super::super::*;

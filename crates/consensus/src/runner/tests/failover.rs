@@ -1,3 +1,5 @@
+//! Killed and cut-off leaders: how soon the next one serves.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

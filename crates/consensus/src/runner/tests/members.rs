@@ -1,3 +1,5 @@
+//! Members that join, change and leave.
+
 use std::collections::BTreeSet;
 
 use super::super::*;

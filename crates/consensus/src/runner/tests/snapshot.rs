@@ -1,3 +1,5 @@
+//! Purged logs, and replicas that start from a snapshot.
+
 use super::super::*;
 use super::cluster::{Cluster, SOON, until};
 
