@@ -4,7 +4,7 @@
 //! have been carried out. A replica that fails ends the process: [`RunnerConfig::on_fatal`] is told, and nothing limps on.
 //!
 //! openraft does the replication. Ours are the elections ([`crate::election`]), the lease that a leader serves under
-//! ([`contact`]), and what connects them to disk and network.
+//! (`contact`), and what connects them to disk and network.
 
 mod campaign;
 mod contact;

@@ -4,8 +4,8 @@
 //! after it was sent may have been carried out: see [`CallError::unsent`]. Payloads are opaque here, and nothing that
 //! arrives can panic or reserve memory ahead of its bytes.
 //!
-//! A connection opens with a [`hello`], then carries [`frame`]s both ways through the two loops of [`pump`]. [`link`] is the
-//! calling side of one peer, [`server`] the answering side of all.
+//! A connection opens with a `hello`, then carries `frame`s both ways through the two loops of `pump`. `link` is the
+//! calling side of one peer, `server` the answering side of all.
 
 mod frame;
 mod hello;

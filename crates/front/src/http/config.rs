@@ -21,7 +21,7 @@ pub struct HttpConfig {
     pub check_bytes_max: usize,
     /// Bytes of a batch's body. Larger: 413.
     pub batch_bytes_max: usize,
-    /// Whether callers may make counters fresh, over HTTP and gRPC alike; if not, they are told [`RESET_OFF`].
+    /// Whether callers may make counters fresh, over HTTP and gRPC alike; if not, they are told so.
     pub reset: bool,
     /// `RateLimit` and `RateLimit-Policy`.
     pub rate_limit: RateLimitFields,
