@@ -29,7 +29,7 @@ const USER_LIMIT: u64 = 50;
 const RULES: &str = "
 domain: api
 limits:
-  - { name: per-user, per: [user], limit: 50/day, algorithm: fixed_window }
+  - { name: per-user, per: [user], limit: 50/8760h, algorithm: fixed_window }
   - { name: per-ip, per: [ip], limit: 100/second, burst: 1000 }
   - { name: queue, when: { path: /queue* }, limit: 1000/second, algorithm: shaper, queue: 100 }
   - { name: log, when: { path: /log }, per: [ip], limit: 5/min, algorithm: sliding_log }

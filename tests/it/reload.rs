@@ -16,7 +16,7 @@ const RELOADED_WITHIN: Duration = Duration::from_secs(15);
 
 fn rules(n: u64) -> String {
     format!(
-        "domain: api\nlimits:\n  - {{ name: per-user, per: [user], limit: {n}/day, algorithm: fixed_window }}\n"
+        "domain: api\nlimits:\n  - {{ name: per-user, per: [user], limit: {n}/8760h, algorithm: fixed_window }}\n"
     )
 }
 
@@ -66,8 +66,8 @@ async fn rules_renamed_over_under_traffic_take_force_and_fail_no_request() {
     assert_eq!(matched(&http, "used", 40).await["remaining"], json!(60));
     for n in [200, 50, 300] {
         rename_over(&node.rules_path(), &rules(n));
-        assert!(wait_for(&http, n).await, "{n}/day never came into force:\n{}", node.process.printed());
-        assert_eq!(matched(&http, "used", 0).await["remaining"], json!(n - 40), "used stays used at {n}/day");
+        assert!(wait_for(&http, n).await, "{n} never came into force:\n{}", node.process.printed());
+        assert_eq!(matched(&http, "used", 0).await["remaining"], json!(n - 40), "used stays used at {n}");
     }
     stop.store(true, Ordering::Relaxed);
     for task in busy {
@@ -106,6 +106,6 @@ async fn sighup_reads_the_rules_again() {
     let http = node.http();
     fs::write(node.rules_path(), rules(120)).expect("the temporary folder can be written to");
     node.process.signal(rustix::process::Signal::HUP);
-    assert!(wait_for(&http, 120).await, "120/day never came into force:\n{}", node.process.printed());
+    assert!(wait_for(&http, 120).await, "120 never came into force:\n{}", node.process.printed());
     assert!(node.process.is_running(), "SIGHUP ended the node");
 }
