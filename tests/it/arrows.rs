@@ -40,6 +40,7 @@ const BELOW_PROCESSES: &[&str] = &[
     "wire",
     "consensus",
     "gossip",
+    "cluster",
     "client",
     "front",
 ];
@@ -53,6 +54,7 @@ const BELOW_CLI: &[&str] = &[
     "wire",
     "consensus",
     "gossip",
+    "cluster",
     "client",
     "front",
     "node",
@@ -69,6 +71,11 @@ const ARROWS: &[Row] = &[
     Row { name: "wire", layer: Layer::Adapter, may_use: PURE },
     Row { name: "consensus", layer: Layer::Adapter, may_use: PURE_AND_WIRE },
     Row { name: "gossip", layer: Layer::Adapter, may_use: &["model", "placement"] },
+    Row {
+        name: "cluster",
+        layer: Layer::Library,
+        may_use: &["model", "limit", "placement", "control", "shard", "wire", "consensus", "gossip"],
+    },
     Row { name: "client", layer: Layer::Library, may_use: PURE_AND_WIRE },
     Row { name: "front", layer: Layer::Library, may_use: &["model", "limit", "wire"] },
     Row { name: "node", layer: Layer::Process, may_use: BELOW_PROCESSES },

@@ -16,6 +16,7 @@ pub struct Control {
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) rules: BTreeMap<Arc<str>, RulesText>,
     pub(crate) rules_version: RulesVersion,
+    pub(crate) rules_since: Stamp,
     pub(crate) map: ShardMap,
     pub(crate) moves: BTreeMap<ShardId, Move>,
     pub(crate) audit: VecDeque<AuditEntry>,
@@ -147,6 +148,7 @@ impl Control {
             return Err(Refusal::TooMany(Self::DOMAINS_MAX));
         }
         self.rules_version = RulesVersion(self.rules_version.0 + 1);
+        self.rules_since = at;
         let version = self.rules_version;
         self.record(
             at,
@@ -219,6 +221,12 @@ impl Control {
     #[must_use]
     pub const fn rules_version(&self) -> RulesVersion {
         self.rules_version
+    }
+
+    /// When that version came into force, on this machine's line.
+    #[must_use]
+    pub const fn rules_since(&self) -> Stamp {
+        self.rules_since
     }
 
     /// The shard map in force.

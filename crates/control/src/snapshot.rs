@@ -20,6 +20,8 @@ pub struct Snapshot {
     pub rules: Vec<(std::sync::Arc<str>, RulesText)>,
     /// The version of the whole rule set.
     pub rules_version: RulesVersion,
+    /// When that version came into force.
+    pub rules_since: Stamp,
     /// The shard map.
     pub map: ShardMap,
     /// Replicas on their way, ascending by shard.
@@ -60,6 +62,7 @@ impl Control {
             nodes: self.nodes.values().cloned().collect(),
             rules: self.rules.iter().map(|(domain, rules)| (domain.clone(), rules.clone())).collect(),
             rules_version: self.rules_version,
+            rules_since: self.rules_since,
             map: self.map.clone(),
             moves: self.moves.iter().map(|(shard, moving)| (*shard, *moving)).collect(),
             audit: self.audit.iter().cloned().collect(),
@@ -95,6 +98,7 @@ impl Control {
             nodes: snapshot.nodes.into_iter().map(|node| (node.id, node)).collect(),
             rules: snapshot.rules.into_iter().collect(),
             rules_version: snapshot.rules_version,
+            rules_since: snapshot.rules_since,
             map: snapshot.map,
             moves: snapshot.moves.into_iter().collect(),
             audit: snapshot.audit.into(),

@@ -6,4 +6,4 @@ mod id;
 mod time;
 
 pub use id::{Epoch, Key, NodeId, RequestId, RulesVersion, ShardId, TenantId};
-pub use time::{Nanos, Stamp, TimeLine};
+pub use time::{BootTime, Nanos, Stamp, TimeLine, WallTime};

@@ -8,6 +8,22 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
+/// Nanoseconds on a clock that goes on in suspend and never steps, since some start. Only differences mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BootTime(pub u64);
+
+/// Nanoseconds since the Unix epoch as a machine's wall clock has it: it steps, so it is steered by, never counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallTime(pub u64);
+
+impl BootTime {
+    /// Time from `earlier` to `self`; zero when `earlier` is not earlier.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Nanos {
+        Nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
 /// A length of time in nanoseconds. Saturates at about 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);

@@ -7,7 +7,7 @@ use leasehold_limit::rules::RuleError;
 use leasehold_model::RulesVersion;
 
 use crate::authority::Authority;
-use crate::clock::BootTime;
+use crate::clock;
 use crate::core::Core;
 use crate::metrics::Totals;
 
@@ -46,7 +46,7 @@ impl<A: Authority> Admin for Core<A> {
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             readiness: self.readiness(),
-            uptime: BootTime::now().since(self.started),
+            uptime: clock::boot().since(self.started),
             keys: holdings.keys,
             allowed,
             over_limit,

@@ -6,10 +6,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use leasehold_model::Stamp;
-use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard};
+use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard, SteeredClock};
 use parking_lot::Mutex;
 
-use crate::clock::{self, SteeredClock};
+use crate::clock;
 
 /// Stamps commands, applies them in one order, and answers.
 pub(crate) trait Authority: Send + Sync + 'static {

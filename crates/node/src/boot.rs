@@ -15,7 +15,7 @@ use leasehold_model::Nanos;
 use leasehold_shard::Bounds;
 
 use crate::authority::LocalAuthority;
-use crate::clock::WallTime;
+use crate::clock;
 use crate::config::{Config, CountersConfig, ForwardedBy, ForwardingHeader, XRateLimit};
 use crate::core::Core;
 use crate::files::read_text;
@@ -179,7 +179,7 @@ pub(crate) fn http_door(config: &Config) -> door::HttpConfig {
             XRateLimit::Off => door::XRateLimit::Off,
             XRateLimit::DeltaSeconds => door::XRateLimit::DeltaSeconds,
             XRateLimit::EpochSeconds => {
-                door::XRateLimit::EpochSeconds(Arc::new(|| WallTime::now().0 / 1_000_000_000))
+                door::XRateLimit::EpochSeconds(Arc::new(|| clock::wall().0 / 1_000_000_000))
             }
         },
         authorize: door::AuthorizeConfig {

@@ -3,11 +3,8 @@
 //! It reads the boot-time clock, which goes on in suspend and never steps, and wall time only to steer by.
 //! It holds no state: the steering is the caller's [`SteeredClock`], behind the lock that orders the stamps.
 
-mod steer;
-
-pub use steer::SteeredClock;
-
-use leasehold_model::{Nanos, Stamp};
+use leasehold_model::{BootTime, Stamp, WallTime};
+use leasehold_shard::SteeredClock;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Goes on in suspend, where the system has such a clock.
@@ -16,47 +13,29 @@ const BOOT_CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const BOOT_CLOCK: ClockId = ClockId::Monotonic;
 
-/// Nanoseconds since the machine booted. Only differences mean anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BootTime(pub u64);
-
-/// Nanoseconds since the Unix epoch as the system's wall clock has it: it steps, so it is steered by, never counted by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WallTime(pub u64);
-
-impl BootTime {
-    /// Now.
-    #[must_use]
-    pub fn now() -> Self {
-        Self(nanos(clock_gettime(BOOT_CLOCK)))
-    }
-
-    /// Time from `earlier` to `self`; zero when `earlier` is not earlier.
-    #[must_use]
-    pub const fn since(self, earlier: Self) -> Nanos {
-        Nanos(self.0.saturating_sub(earlier.0))
-    }
+/// The boot-time clock now.
+#[must_use]
+pub fn boot() -> BootTime {
+    BootTime(nanos(clock_gettime(BOOT_CLOCK)))
 }
 
-impl WallTime {
-    /// Now.
-    #[must_use]
-    pub fn now() -> Self {
-        Self(nanos(clock_gettime(ClockId::Realtime)))
-    }
+/// The wall clock now.
+#[must_use]
+pub fn wall() -> WallTime {
+    WallTime(nanos(clock_gettime(ClockId::Realtime)))
 }
 
 /// A line anchored to wall time now.
 #[must_use]
 pub fn start_line() -> SteeredClock {
-    SteeredClock::new(BootTime::now(), WallTime::now())
+    SteeredClock::new(boot(), wall())
 }
 
 /// The stamp of now on `line`, which is steered first when its steering is old.
 pub fn stamp(line: &mut SteeredClock) -> Stamp {
-    let boot = BootTime::now();
+    let boot = self::boot();
     if line.wants_steering(boot) {
-        line.steer(boot, WallTime::now());
+        line.steer(boot, wall());
     }
     line.read(boot)
 }

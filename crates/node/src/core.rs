@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use leasehold_front::Readiness;
+use leasehold_model::BootTime;
 use parking_lot::RwLock;
 
 use crate::authority::Authority;
-use crate::clock::BootTime;
+use crate::clock;
 use crate::fullness::Fullness;
 use crate::metrics::Metrics;
 use crate::rules::RulesInForce;
@@ -35,7 +36,7 @@ impl<A: Authority> Core<A> {
             rules,
             authority: Arc::new(authority),
             metrics,
-            started: BootTime::now(),
+            started: clock::boot(),
             demands_max,
             fullness: Fullness::default(),
             readiness: RwLock::new(Readiness::NotReady("starting".to_owned())),

@@ -18,7 +18,7 @@ use leasehold_shard::{Acquire, Batch, Command, LimitSpec, Refusal, Reply, Reset}
 use tokio::time::{Instant, timeout_at};
 
 use crate::authority::{Authority, ProposeError};
-use crate::clock::BootTime;
+use crate::clock;
 use crate::core::Core;
 use plan::Plan;
 
@@ -32,7 +32,7 @@ impl<A: Authority> Decider for Core<A> {
         request: &'a Request<'a>,
         budget: Option<Duration>,
     ) -> Result<Answer, CheckError> {
-        let started = BootTime::now();
+        let started = clock::boot();
         let active = self.rules.active();
         let deadline = Deadline::within(budget);
         let planned = || Plan::new(&active.book, request, self.rules.secret(), self.demands_max);
@@ -53,7 +53,7 @@ impl<A: Authority> Decider for Core<A> {
         }
         // A peek is a look, not a decision.
         if request.descriptors.iter().any(|descriptor| descriptor.cost > 0) {
-            self.metrics.decided(&active.meters, &answer, BootTime::now().since(started));
+            self.metrics.decided(&active.meters, &answer, clock::boot().since(started));
         }
         tracing::trace!(
             domain = request.domain,
@@ -68,7 +68,8 @@ impl<A: Authority> Decider for Core<A> {
     async fn reset<'a>(&'a self, target: ResetTarget<'a>) -> Result<u32, CheckError> {
         let active = self.rules.active();
         let keys = reset_keys(&active.book, target)?;
-        let batch = Batch { limits: Vec::new(), commands: vec![Command::Reset(Reset { keys })] };
+        let batch =
+            Batch { limits: Vec::new(), commands: vec![Command::Reset(Reset { keys })], ..Batch::default() };
         match self.authority.propose(batch).await.as_deref() {
             Ok([Reply::Reset(held)]) => Ok(*held),
             Ok(_) => Err(bounds::invalid("attributes", "they match more rules than one reset may name")),

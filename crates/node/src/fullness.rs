@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_model::Nanos;
+use leasehold_model::{BootTime, Nanos};
 use parking_lot::Mutex;
 
-use crate::clock::BootTime;
+use crate::clock;
 
 /// How often at most the log says so of one domain.
 const LOG_PERIOD: Nanos = Nanos::from_secs(60);
@@ -18,7 +18,7 @@ pub(crate) struct Fullness(Mutex<BTreeMap<String, BootTime>>);
 impl Fullness {
     /// Notes a request that found no room for a counter.
     pub(crate) fn note(&self, domain: &str) {
-        if self.is_due(domain, BootTime::now()) {
+        if self.is_due(domain, clock::boot()) {
             tracing::warn!(
                 domain,
                 "no room for new counters: their rules' on_unavailable stands in; raise counters.keys_per_domain_max or \

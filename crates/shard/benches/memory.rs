@@ -73,9 +73,9 @@ impl Bench {
     fn batch(&self, keys: impl Iterator<Item = u64>) -> Batch {
         let command = |n| {
             let demand = Demand { key: key(n), limit: 0, ask: Ask::exactly(1), shadow: false };
-            Command::Acquire(Acquire { id: None, demands: vec![demand] })
+            Command::Acquire(Acquire { id: None, demands: vec![demand], remember_denial: true })
         };
-        Batch { limits: self.limits.clone(), commands: keys.map(command).collect() }
+        Batch { limits: self.limits.clone(), commands: keys.map(command).collect(), ..Batch::default() }
     }
 
     fn apply(&mut self, batch: &Batch) {

@@ -54,7 +54,10 @@ impl Shard {
             remember = Some((id, fingerprint, spec.tenant));
         }
         match self.evaluate(limits, &acquire.demands, at) {
-            Ok(evaluation) => Ok(Open { evaluation, remember }),
+            Ok(evaluation) => {
+                let kept = evaluation.acquired.admitted || acquire.remember_denial;
+                Ok(Open { evaluation, remember: remember.filter(|_| kept) })
+            }
             Err(refusal) => refused(refusal),
         }
     }

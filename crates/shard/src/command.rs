@@ -10,6 +10,18 @@ pub struct Batch {
     pub limits: Vec<LimitSpec>,
     /// Applied in order.
     pub commands: Vec<Command>,
+    /// Applied before the commands.
+    pub settled: Vec<Settled>,
+}
+
+/// Word from a session that it has its answers: it asks again under none of the sequences below a number. Their replies
+/// are dropped at once, so that a busy session that keeps count has no part in a tenant's bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Settled {
+    /// Whose.
+    pub session: u128,
+    /// The smallest sequence that may still be asked again.
+    pub below: u64,
 }
 
 /// A limit as one command carries it: replicas never depend on when a rule reached them.
@@ -47,10 +59,13 @@ pub enum Command {
 }
 
 /// Takes from every counter or from none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acquire {
     /// Under one id it is charged once and answered the same.
     pub id: Option<RequestId>,
+    /// Whether a denial is remembered under the id as well. Who asks again only when no answer came has no need of it: a
+    /// denial charges nothing, and without it the denial needs no entry in a log.
+    pub remember_denial: bool,
     /// What is asked of which counter. One counter may stand here more than once; it then pays for each.
     pub demands: Vec<Demand>,
 }

@@ -4,6 +4,7 @@
 //! What an answer rests on is in the snapshot; the bounds are not, and must be the same on all replicas of a shard.
 
 mod apply;
+mod clock;
 mod command;
 mod directory;
 mod evaluate;
@@ -15,9 +16,10 @@ mod snapshot;
 mod sweep;
 mod table;
 
+pub use clock::SteeredClock;
 pub use command::{
     Acquire, Acquired, Batch, Bounds, Command, DECISIONS_PER_REPLY, Demand, LimitSpec, Refund, RefundItem,
-    Refusal, Reply, Reset,
+    Refusal, Reply, Reset, Settled,
 };
 pub use hash::checksum;
 pub use intern::Under;
@@ -67,6 +69,9 @@ impl Shard {
     /// [came into force](LimitSpec::since), and it is stored so when it is charged.
     pub fn apply(&mut self, batch: &Batch, at: Stamp) -> Vec<Reply> {
         let at = self.time.advance(at);
+        for settled in &batch.settled {
+            self.replies.settle(settled.session, settled.below);
+        }
         if batch.commands.is_empty() {
             self.tick(at);
         }
@@ -80,7 +85,7 @@ impl Shard {
     }
 
     /// The reply to `acquire` if applying it would change nothing, so that it needs no entry in a log: a peek, a denial
-    /// without an id, or a reply that is remembered.
+    /// that isn't to be remembered, or a reply that is.
     ///
     /// `None` for the refusal of a full tenant: applying that one makes the sweep look for room.
     #[must_use]

@@ -1,7 +1,8 @@
 //! Replies to commands that carried an id, so that a retry is charged once and answered the same.
 //!
-//! Invariant: a reply is remembered for the retry window of shard time and never dropped sooner; beyond a tenant's bound
-//! new ids are refused instead. What counts to the bound is a reply's weight, so that it bounds bytes. Oldest first: stamps of one shard never run backwards, so order of insertion is order of expiry.
+//! Invariant: a reply is remembered for the retry window of shard time and dropped sooner only when its session says that
+//! it won't ask again; beyond a tenant's bound new ids are refused instead. What counts to the bound is a reply's weight,
+//! so that it bounds bytes. Oldest first: stamps of one shard never run backwards, so order of insertion is order of expiry.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -100,6 +101,19 @@ impl Replies {
         }
     }
 
+    /// Drops the session's replies below a sequence.
+    pub(crate) fn settle(&mut self, session: u128, below: u64) {
+        let ids = RequestId { session, seq: 0 }..RequestId { session, seq: below };
+        while let Some(id) = self.ids.range(ids.clone()).next().map(|(id, _)| *id) {
+            self.forget(id);
+        }
+        // What was settled leaves holes, mostly at the front.
+        while matches!(self.queue.front(), Some(None)) {
+            self.queue.pop_front();
+            self.front = self.front.wrapping_add(1);
+        }
+    }
+
     /// All replies held, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Remembered> {
         self.queue.iter().flatten()
@@ -172,6 +186,21 @@ mod tests {
         replies.expire(Stamp(115), WINDOW, 9);
         assert!(replies.iter().eq([&reply(1, 110)]));
         assert_eq!(replies.recall(reply(1, 0).id, 5, Stamp(119), WINDOW), Some(Reply::Reset(110)));
+    }
+
+    #[test]
+    fn settled_replies_are_dropped_and_no_others() {
+        let mut replies = Replies::default();
+        for seq in 1..=4 {
+            replies.remember(reply(seq, 100));
+        }
+        let other = Remembered { id: RequestId { session: 2, seq: 1 }, ..reply(1, 100) };
+        replies.remember(other.clone());
+        replies.settle(1, 3);
+        assert!(replies.iter().eq([&reply(3, 100), &reply(4, 100), &other]));
+        assert_eq!((replies.of(TenantId(0)), replies.of(TenantId(1))), (1, 2));
+        replies.expire(Stamp(110), WINDOW, 9);
+        assert_eq!(replies.iter().count(), 0);
     }
 
     #[test]

@@ -127,25 +127,29 @@ impl Plan {
 
     /// The demands as a batch, moved out of the plan: it is on every request's way.
     pub(super) fn take_batch(&mut self, id: Option<RequestId>) -> Batch {
-        let acquire = Acquire { id, demands: mem::take(&mut self.demands) };
-        Batch { limits: mem::take(&mut self.limits), commands: vec![Command::Acquire(acquire)] }
+        let acquire = Acquire { id, demands: mem::take(&mut self.demands), remember_denial: true };
+        Batch {
+            limits: mem::take(&mut self.limits),
+            commands: vec![Command::Acquire(acquire)],
+            ..Batch::default()
+        }
     }
 
     /// The demands as an acquire that is only previewed.
     pub(super) fn as_asked(&self) -> Acquire {
-        Acquire { id: None, demands: self.demands.clone() }
+        Acquire { id: None, demands: self.demands.clone(), remember_denial: true }
     }
 
     /// The demands without what they would take.
     pub(super) fn as_peeks(&self) -> Acquire {
         let peek = |demand: &Demand| Demand { ask: Ask::PEEK, ..*demand };
-        Acquire { id: None, demands: self.demands.iter().map(peek).collect() }
+        Acquire { id: None, demands: self.demands.iter().map(peek).collect(), remember_denial: true }
     }
 
     /// The demands of a check of one unit, whose answer a peek foretells.
     pub(super) fn as_checks(&self) -> Acquire {
         let check = |demand: &Demand| Demand { ask: Ask::exactly(1), ..*demand };
-        Acquire { id: None, demands: self.demands.iter().map(check).collect() }
+        Acquire { id: None, demands: self.demands.iter().map(check).collect(), remember_denial: true }
     }
 
     /// Of `checks`, lets go those that [`Self::let_go_of_new`] would of a check.

@@ -265,9 +265,9 @@ async fn noticed(source: Source, change: impl FnOnce()) {
     let stop = CancellationToken::new();
     let watching = tokio::spawn(Watch::new(Arc::clone(&in_force)).run(stop.clone()));
     change();
-    let started = crate::clock::BootTime::now();
+    let started = crate::clock::boot();
     while n(&in_force, "d") != 2 {
-        let waited = crate::clock::BootTime::now().since(started);
+        let waited = crate::clock::boot().since(started);
         assert!(waited < NOTICED_WITHIN, "not noticed in {waited}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

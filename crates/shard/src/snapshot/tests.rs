@@ -20,7 +20,10 @@ fn taken() -> Snapshot {
         Command::Acquire(Acquire { id: Some(RequestId { session: 9, seq }), demands })
     };
     let limits = vec![spec(Algorithm::TokenBucket { burst: 10 }), spec(Algorithm::SlidingLog)];
-    shard.apply(&Batch { limits, commands: vec![acquire(1, 0), acquire(2, 1)] }, Stamp(1_000));
+    shard.apply(
+        &Batch { limits, commands: vec![acquire(1, 0), acquire(2, 1)], ..Batch::default() },
+        Stamp(1_000),
+    );
     shard.snapshot()
 }
 
@@ -94,8 +97,8 @@ fn a_shard_may_be_restored_beyond_its_bounds_and_then_refuses_newcomers() {
     let mut shard = Shard::restore(taken(), bounds).expect("consistent");
     let demands =
         vec![Demand { key: Key { high: 5, low: 5 }, limit: 0, ask: Ask::exactly(1), shadow: false }];
-    let commands = vec![Command::Acquire(Acquire { id: None, demands })];
+    let commands = vec![Command::Acquire(Acquire { id: None, demands, remember_denial: true })];
     let limits = vec![spec(Algorithm::SlidingLog)];
-    let replies = shard.apply(&Batch { limits, commands }, Stamp(1_000));
+    let replies = shard.apply(&Batch { limits, commands, ..Batch::default() }, Stamp(1_000));
     assert_eq!((shard.keys(), replies), (2, vec![Reply::Refused(crate::Refusal::KeysFull(TenantId(1)))]));
 }

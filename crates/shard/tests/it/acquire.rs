@@ -110,7 +110,7 @@ fn a_preview_is_what_applying_answers_and_changes_nothing() {
         [vec![take(1, 4)], vec![take(1, 4), take(1, 4)], vec![take(1, 7), take(2, 1)], vec![take(1, 0)]]
     {
         for id in [None, Some(id(demands.len() as u64))] {
-            let ask = Acquire { id, demands: demands.clone() };
+            let ask = Acquire { id, demands: demands.clone(), remember_denial: true };
             let hash = bench.shard.state_hash();
             let preview = bench.shard.preview(&bench.limits, &ask, START);
             assert_eq!(bench.shard.state_hash(), hash);
@@ -125,7 +125,7 @@ fn a_preview_is_what_applying_answers_and_changes_nothing() {
 #[test]
 fn only_what_changes_nothing_is_settled_without_the_log() {
     let mut bench = Bench::new([bucket(10)]);
-    let ask = |id, demand| Acquire { id, demands: vec![demand] };
+    let ask = |id, demand| Acquire { id, demands: vec![demand], remember_denial: true };
     bench.one(secs(0), acquire_as(1, [take(1, 4)]));
     for (acquire, settled) in [
         (ask(None, take(1, 6)), false),

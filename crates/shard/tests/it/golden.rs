@@ -37,8 +37,11 @@ fn check_case(case: &Value) -> Vec<String> {
             bench.limits = vec![spec(version, at, policy)];
             continue;
         }
-        let batch =
-            Batch { limits: bench.limits.clone(), commands: vec![acquire([take(1, number(event, "cost"))])] };
+        let batch = Batch {
+            limits: bench.limits.clone(),
+            commands: vec![acquire([take(1, number(event, "cost"))])],
+            ..Batch::default()
+        };
         let reply = acquired(bench.shard.apply(&batch, at).remove(0));
         for (field, expected) in event["expect"].as_object().expect("expectations") {
             let got = answer(&reply, field);

@@ -62,11 +62,11 @@ fn id(seq: u64) -> RequestId {
 }
 
 fn acquire(demands: impl Into<Vec<Demand>>) -> Command {
-    Command::Acquire(Acquire { id: None, demands: demands.into() })
+    Command::Acquire(Acquire { id: None, demands: demands.into(), remember_denial: true })
 }
 
 fn acquire_as(seq: u64, demands: impl Into<Vec<Demand>>) -> Command {
-    Command::Acquire(Acquire { id: Some(id(seq)), demands: demands.into() })
+    Command::Acquire(Acquire { id: Some(id(seq)), demands: demands.into(), remember_denial: true })
 }
 
 fn refund_as(seq: u64, n: u64, cost: u64, charged_at: Stamp) -> Command {
@@ -95,7 +95,7 @@ impl Bench {
 
     /// Applies one batch `after` the start.
     fn batch(&mut self, after: Nanos, commands: impl Into<Vec<Command>>) -> Vec<Reply> {
-        let batch = Batch { limits: self.limits.clone(), commands: commands.into() };
+        let batch = Batch { limits: self.limits.clone(), commands: commands.into(), ..Batch::default() };
         self.shard.apply(&batch, START.after(after))
     }
 
@@ -110,7 +110,7 @@ impl Bench {
 
     /// What a single ask of counter `n` would still get at most.
     fn left(&self, after: Nanos, n: u64) -> u64 {
-        let peek = Acquire { id: None, demands: vec![take(n, 0)] };
+        let peek = Acquire { id: None, demands: vec![take(n, 0)], remember_denial: true };
         acquired(self.shard.preview(&self.limits, &peek, START.after(after))).decisions[0].remaining
     }
 

@@ -164,7 +164,8 @@ fn check(forgets: bool, trace: &[(Stamp, Command)]) {
         replies: BTreeMap::new(),
     };
     for (i, (at, command)) in trace.iter().enumerate() {
-        let batch = Batch { limits: bench.limits.clone(), commands: vec![command.clone()] };
+        let batch =
+            Batch { limits: bench.limits.clone(), commands: vec![command.clone()], ..Batch::default() };
         let replies = bench.shard.apply(&batch, *at);
         assert_eq!(replies, [model.apply(*at, command)], "command {i} at {at}: {command:?}");
     }

@@ -17,7 +17,7 @@ fn run(bounds: Bounds, trace: &[(Stamp, Command)], joined: &[bool], restart: &[b
             continue;
         }
         let commands = std::mem::take(&mut batch);
-        replies.extend(bench.shard.apply(&Batch { limits: limits(), commands }, *at));
+        replies.extend(bench.shard.apply(&Batch { limits: limits(), commands, ..Batch::default() }, *at));
         if restart[i % restart.len()] {
             bench.restart();
         }
@@ -61,7 +61,7 @@ proptest! {
             let preview = bench.shard.preview(&bench.limits, ask, at);
             let settled = bench.shard.settled(&bench.limits, ask, at);
             let before = bench.shard.snapshot();
-            let batch = Batch { limits: limits(), commands: vec![command] };
+            let batch = Batch { limits: limits(), commands: vec![command], ..Batch::default() };
             let reply = bench.shard.apply(&batch, at).remove(0);
             if settled.is_some() {
                 prop_assert_eq!(settled.as_ref(), Some(&reply));
@@ -83,7 +83,7 @@ proptest! {
         let bounds = if wide { Bounds::default() } else { TIGHT };
         let mut bench = Bench::within(bounds, limits());
         for (at, command) in commands {
-            let batch = Batch { limits: limits(), commands: vec![command] };
+            let batch = Batch { limits: limits(), commands: vec![command], ..Batch::default() };
             prop_assert_eq!(bench.shard.apply(&batch, at).len(), 1);
             prop_assert!(bench.shard.keys() <= usize::try_from(bounds.keys_max).expect("small"));
         }
@@ -134,7 +134,7 @@ fn extreme_command() -> impl Strategy<Value = Command> {
     });
     prop_oneof![
         6 => (prop::option::of(0u64..9), demands)
-            .prop_map(|(seq, demands)| Command::Acquire(Acquire { id: seq.map(id), demands })),
+            .prop_map(|(seq, demands)| Command::Acquire(Acquire { id: seq.map(id), demands, remember_denial: true })),
         2 => (0u64..9, prop::collection::vec(item, 0..6))
             .prop_map(|(seq, items)| Command::Refund(Refund { id: id(seq), items })),
         1 => prop::collection::vec(0u64..12, 0..6).prop_map(reset),

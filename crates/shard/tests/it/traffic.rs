@@ -72,7 +72,7 @@ pub(crate) fn step(rules: Rules) -> impl Strategy<Value = (i64, Command)> {
     let demands = prop::collection::vec(demand(rules), 0..5);
     let item = (0..KEYS, 0u64..6, 0u64..90).prop_map(|(n, cost, ago)| (n, cost, ago));
     let command = prop_oneof![
-        12 => (ids, demands).prop_map(|(id, demands)| Command::Acquire(Acquire { id, demands })),
+        12 => (ids, demands).prop_map(|(id, demands)| Command::Acquire(Acquire { id, demands, remember_denial: true })),
         2 => (0u64..40, prop::collection::vec(item, 0..3)).prop_map(|(seq, items)| {
             // `charged_at` is how long ago, until the trace is laid out.
             let item = |(n, cost, ago)| RefundItem { key: key(n), cost, charged_at: Stamp(ago) };

@@ -42,14 +42,14 @@ fn busy() -> Shard {
     for second in 0..3 {
         let at = START.after(Nanos::from_secs(second));
         let commands = (0..7).map(|limit| command(u64::from(limit), limit, 2)).collect();
-        shard.apply(&Batch { limits: limits.clone(), commands }, at);
+        shard.apply(&Batch { limits: limits.clone(), commands, ..Batch::default() }, at);
         let commands =
             (0..7).map(|limit| command(100 * (second + 1) + u64::from(limit), limit, 1 + second * 8));
-        shard.apply(&Batch { limits: limits.clone(), commands: commands.collect() }, at);
+        shard.apply(&Batch { limits: limits.clone(), commands: commands.collect(), ..Batch::default() }, at);
         let key = Key { high: 0, low: 0 };
         let items = vec![RefundItem { key, cost: 1, charged_at: START }];
         let refund = Command::Refund(Refund { id: RequestId { session: 2, seq: second }, items });
-        shard.apply(&Batch { limits: limits.clone(), commands: vec![refund] }, at);
+        shard.apply(&Batch { limits: limits.clone(), commands: vec![refund], ..Batch::default() }, at);
     }
     shard
 }
@@ -76,7 +76,11 @@ fn a_shard_survives_the_way_through_bytes_with_equal_hash_and_equal_answers() {
     assert_eq!(decoded, snapshot);
     let mut restored = Shard::restore(decoded, Bounds::default()).unwrap();
     assert_eq!(restored.state_hash(), shard.state_hash());
-    let batch = Batch { limits: vec![spec(Algorithm::SlidingLog)], commands: vec![command(205, 0, 9)] };
+    let batch = Batch {
+        limits: vec![spec(Algorithm::SlidingLog)],
+        commands: vec![command(205, 0, 9)],
+        ..Batch::default()
+    };
     assert_eq!(restored.apply(&batch, START), shard.apply(&batch, START), "a retry is answered from memory");
     assert_eq!(restored.state_hash(), shard.state_hash());
 }
@@ -127,7 +131,7 @@ fn more_than_one_chunk_stays_in_order() {
     let mut shard = Shard::new(Bounds::default());
     let limits = vec![spec(Algorithm::SlidingCounter)];
     let commands = (0..3_000).map(|seq| command(seq, 0, 1)).collect();
-    shard.apply(&Batch { limits, commands }, START);
+    shard.apply(&Batch { limits, commands, ..Batch::default() }, START);
     let decoded = decode_snapshot(&encode_snapshot(&shard.snapshot())).unwrap();
     assert_eq!(decoded, shard.snapshot());
 }
@@ -224,7 +228,7 @@ proptest! {
         {
             let limits = vec![spec(Algorithm::SlidingLog)];
             let commands = (0..7).map(|seq| command(seq, 0, 1)).collect();
-            prop_assert_eq!(shard.apply(&Batch { limits, commands }, START).len(), 7);
+            prop_assert_eq!(shard.apply(&Batch { limits, commands, ..Batch::default() }, START).len(), 7);
             let _ = shard.state_hash();
         }
     }

@@ -3,9 +3,7 @@
 //! Invariant: for boot times that don't run backwards neither do the stamps, and between two readings a stamp moves by
 //! the boot clock's time, give or take [`SLEW_PER`]. So a wall clock that steps neither mints nor destroys tokens.
 
-use leasehold_model::{Nanos, Stamp};
-
-use super::{BootTime, WallTime};
+use leasehold_model::{BootTime, Nanos, Stamp, WallTime};
 
 /// One nanosecond of correction in this many: 0.1 %. A wall clock an hour off is met after six weeks, and until then
 /// every limit is exact but for 0.1 % of its rate.
@@ -29,6 +27,13 @@ impl SteeredClock {
     #[must_use]
     pub const fn new(boot: BootTime, wall: WallTime) -> Self {
         Self { boot, stamp: Stamp(wall.0), lead: 0 }
+    }
+
+    /// A line that stood at `stamp` at `boot` and continues from there, whatever wall time is: how a new leader takes over
+    /// the line of its shard, from the last entry that it applied and when it did.
+    #[must_use]
+    pub const fn continued(boot: BootTime, stamp: Stamp) -> Self {
+        Self { boot, stamp, lead: 0 }
     }
 
     /// The stamp at `boot`.

@@ -39,6 +39,18 @@ fn a_wall_step_backward_slows_and_never_reverses() {
 }
 
 #[test]
+fn a_line_that_is_taken_over_goes_on_whatever_the_new_wall_clock_says() {
+    for skew in [-3_600, -30, 30, 3_600_i64] {
+        let mut line = SteeredClock::continued(BootTime(5 * SECOND), Stamp(WALL));
+        let wall = WALL.saturating_add_signed(skew * 1_000_000_000);
+        line.steer(BootTime(6 * SECOND), WallTime(wall));
+        assert_eq!(line.read(BootTime(6 * SECOND)), Stamp(WALL + SECOND));
+        let later = line.read(BootTime(16 * SECOND)).since(Stamp(WALL)).0;
+        assert!(later.abs_diff(11 * SECOND) <= 10 * SECOND / SLEW_PER, "{later}");
+    }
+}
+
+#[test]
 fn suspend_counts_as_time() {
     assert_eq!(run(&[(1, 1), (36_001, 36_001)]), 36_001 * SECOND);
 }
