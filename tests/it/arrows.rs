@@ -122,6 +122,11 @@ const TECHNOLOGIES: &[Technology] = &[
         why: "two ready-made services beside the doors; tests call them",
     },
     Technology {
+        crates: &["redis"],
+        known_by: &["tests"],
+        why: "the peer that exact checks are measured against",
+    },
+    Technology {
         crates: &["axum", "socket2"],
         known_by: &["front", "tests"],
         why: "doors and listener; the floor bench",
