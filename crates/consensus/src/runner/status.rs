@@ -45,7 +45,7 @@ pub struct GroupStatus {
     pub snapshot: Option<u64>,
     /// The last entry that its log has no more.
     pub purged: Option<u64>,
-    /// The voters; two sets while they change.
+    /// The voters, as committed: whoever isn't among them is needed for no majority. Two sets while they change.
     pub voters: Vec<BTreeSet<NodeId>>,
     /// The nodes that have a replica and don't vote.
     pub learners: BTreeSet<NodeId>,
@@ -57,9 +57,11 @@ impl Runner {
     /// What the replica of a group says about itself; none when there is no replica here, or it has stopped.
     pub async fn status(&self, group: GroupId) -> Option<GroupStatus> {
         let group = self.0.group(group)?;
-        let committed = group.raft.with_raft_state(|state| state.committed).await.ok()?;
+        let state = group.raft.with_raft_state(|state| {
+            (state.committed, state.membership_state.committed().membership().clone())
+        });
+        let (committed, membership) = state.await.ok()?;
         let metrics = group.raft.metrics().borrow().clone();
-        let membership = metrics.membership_config.membership();
         let index = |id: openraft::LogId<u64>| id.index;
         Some(GroupStatus {
             group: group.id,
