@@ -5,9 +5,11 @@
 
 pub mod check;
 pub mod duration;
+pub mod entry;
 pub mod limit;
 pub mod proto;
 pub mod raft;
+mod reply;
 pub mod rls;
 pub mod snapshot;
 pub mod status;

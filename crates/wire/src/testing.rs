@@ -1,5 +1,7 @@
 //! Answers to convert, made by hand: what rules and counters would say.
 
+pub(crate) mod arbitrary;
+
 use std::sync::Arc;
 
 use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, RuleAnswer, Verdict};

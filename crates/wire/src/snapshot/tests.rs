@@ -21,7 +21,11 @@ fn spec(algorithm: Algorithm) -> LimitSpec {
 fn command(seq: u64, limit: u32, cost: u64) -> Command {
     let key = Key { high: seq.wrapping_mul(0x9e37_79b9_7f4a_7c15), low: seq };
     let demands = vec![Demand { key, limit, ask: Ask::exactly(cost), shadow: false }];
-    Command::Acquire(Acquire { id: Some(RequestId { session: 1 << 100 | 5, seq }), demands })
+    Command::Acquire(Acquire {
+        id: Some(RequestId { session: 1 << 100 | 5, seq }),
+        remember_denial: true,
+        demands,
+    })
 }
 
 /// A shard that counted by every algorithm, admitted, refused for a while and for good, and took back.
