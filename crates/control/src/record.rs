@@ -47,6 +47,8 @@ pub struct NodeRecord {
     pub name: Arc<str>,
     /// Where peers reach it: `host:port`.
     pub peer_address: Arc<str>,
+    /// Where gossip reaches it: `host:port`.
+    pub gossip_address: Arc<str>,
     /// Where clients reach it.
     pub client_address: Arc<str>,
     /// What fails together.

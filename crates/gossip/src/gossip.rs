@@ -35,6 +35,7 @@ pub struct Gossip {
     shared: Arc<Shared>,
     wire: Arc<Wire>,
     address: SocketAddr,
+    seeds: Seeds,
     members: watch::Receiver<Arc<Members>>,
     supervisor: JoinHandle<()>,
     stop: CancellationToken,
@@ -87,9 +88,9 @@ impl Gossip {
         let stop = CancellationToken::new();
         let seeds = Seeds::watch(&config.seeds, stop.clone());
         let supervisor =
-            Supervisor::new(&config, address, seeds, transport, Arc::clone(&shared), stop.clone());
+            Supervisor::new(&config, address, seeds.clone(), transport, Arc::clone(&shared), stop.clone());
         let supervisor = tokio::spawn(supervisor.run());
-        Self { shared, wire, address, members, supervisor, stop }
+        Self { shared, wire, address, seeds, members, supervisor, stop }
     }
 
     /// Everybody heard of, as of the last round.
@@ -118,6 +119,11 @@ impl Gossip {
     /// Tells by which rules this node decides.
     pub fn set_rules(&self, version: RulesVersion) {
         self.tell(|own| own.rules = version);
+    }
+
+    /// Asks at these addresses too, in place of those that were told before.
+    pub fn set_known(&self, addresses: Vec<SocketAddr>) {
+        self.seeds.set_known(addresses);
     }
 
     /// Seals and opens with these keys from now on. They must be of the same cluster; another's would make this node

@@ -19,6 +19,9 @@ const LOOKUP_MAX: Duration = Duration::from_secs(3);
 /// Addresses of one name that are used; the rest is left out.
 const ADDRESSES_MAX: usize = 16;
 
+/// Stands for the addresses that were told: no seed is written so.
+const KNOWN: &str = "";
+
 /// The addresses that the seeds stand for now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seeds {
@@ -46,6 +49,11 @@ impl Seeds {
     /// The addresses, without `own`.
     pub(crate) fn addresses(&self, own: SocketAddr) -> BTreeSet<SocketAddr> {
         self.found.lock().values().flatten().copied().filter(|address| *address != own).collect()
+    }
+
+    /// Addresses that were learnt elsewhere, in place of those told before.
+    pub(crate) fn set_known(&self, addresses: Vec<SocketAddr>) {
+        self.put(KNOWN, addresses);
     }
 
     async fn look_up(self, names: Vec<String>) {
@@ -85,5 +93,16 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("localhost was never found: {watched:?}");
+    }
+
+    #[tokio::test]
+    async fn addresses_learnt_elsewhere_come_beside_the_seeds() {
+        let watched = Seeds::watch(&["127.0.0.1:7001".to_owned()], CancellationToken::new());
+        let own = "127.0.0.1:7002".parse().unwrap();
+        let ports = || watched.addresses(own).iter().map(SocketAddr::port).collect::<Vec<_>>();
+        watched.set_known(vec!["127.0.0.1:7003".parse().unwrap(), own]);
+        assert_eq!(ports(), [7001, 7003]);
+        watched.set_known(vec!["127.0.0.1:7004".parse().unwrap()]);
+        assert_eq!(ports(), [7001, 7004]);
     }
 }

@@ -12,6 +12,7 @@ fn node(id: u64) -> NodeRecord {
         id: NodeId(id),
         name: format!("n{id}").into(),
         peer_address: format!("127.0.0.1:{}", 7_000 + id).into(),
+        gossip_address: format!("127.0.0.1:{}", 9_000 + id).into(),
         client_address: format!("127.0.0.1:{}", 8_000 + id).into(),
         zone: "z".into(),
         region: "r".into(),
