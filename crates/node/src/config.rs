@@ -3,6 +3,7 @@
 //! Invariant: a `Config` from [`Config::from_yaml`] needs no second look. What only the system can say (is the port
 //! free, is the file there) is said by [`Node::start`](crate::Node::start).
 
+mod cluster;
 mod fields;
 mod read;
 
@@ -13,7 +14,10 @@ use std::path::PathBuf;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 
-/// The default configuration, every field with its comment. Reading it gives `Config::default()`.
+pub use cluster::{ClusterConfig, GossipConfig, PeersConfig};
+
+/// The default configuration, every field with its comment. Reading it gives `Config::default()`; the section `cluster:`,
+/// which has no default, stands in it as a comment.
 pub const DEFAULT_CONFIG_YAML: &str = include_str!("config/default.yaml");
 
 /// A node's configuration, checked.
@@ -24,7 +28,8 @@ pub struct Config {
     pub clients: DoorConfig,
     /// The door for operators.
     pub admin: DoorConfig,
-    /// A rule file, or a folder of them, one a domain. `None`: the built-in example rules.
+    /// A rule file, or a folder of them, one a domain. `None`: the built-in example rules. In a cluster: what it is
+    /// created with, `None` being no rules.
     pub rules: Option<PathBuf>,
     /// Who is calling.
     pub addresses: AddressConfig,
@@ -41,8 +46,10 @@ pub struct Config {
     /// How long what is in flight may take to finish at shutdown.
     #[serde(deserialize_with = "fields::drain_seconds")]
     pub drain_seconds: u64,
-    /// File with the secret that keys counter names. `None`: random at each start.
+    /// File with the secret that keys counter names. `None`: random at each start. In a cluster it is the cluster's own.
     pub key_secret_file: Option<PathBuf>,
+    /// The cluster that this node is a part of. `None`: it runs alone.
+    pub cluster: Option<ClusterConfig>,
 }
 
 /// A port that is served.
@@ -236,6 +243,26 @@ impl Config {
         read::config(file_name, text)
     }
 
+    /// This, with what differs from machine to machine when the file is the same on all: the node's name and directory.
+    ///
+    /// # Errors
+    /// There is no cluster, or the name is none.
+    pub fn on_this_machine(mut self, node: Option<String>, data: Option<PathBuf>) -> Result<Self, String> {
+        if node.is_none() && data.is_none() {
+            return Ok(self);
+        }
+        let Some(cluster) = &mut self.cluster else {
+            return Err(
+                "the configuration has no section `cluster:`, and a node that runs alone has neither"
+                    .to_owned(),
+            );
+        };
+        node.as_deref().map_or(Ok(()), fields::check_name)?;
+        cluster.node = node.or(cluster.node.take());
+        cluster.data = data.unwrap_or_else(|| std::mem::take(&mut cluster.data));
+        Ok(self)
+    }
+
     /// A configuration for trying things out on one machine: the built-in example rules, unless others are named.
     /// A door named here is served in plaintext wherever it listens: naming it is the explicit word.
     #[must_use]
@@ -265,6 +292,7 @@ impl Default for Config {
             log: LogConfig::default(),
             drain_seconds: 10,
             key_secret_file: None,
+            cluster: None,
         }
     }
 }

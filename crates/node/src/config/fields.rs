@@ -1,11 +1,15 @@
 //! Values of single fields: from text to a checked value, with the fix in the message (after the semicolon).
 
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use leasehold_limit::rules::{is_attribute_name, is_domain_name};
 use serde::de::{Deserialize, Deserializer, Error};
+
+pub(super) use cluster::*;
 
 /// The longest drain: an orchestrator that waits longer for a process to end than this is not known.
 const DRAIN_SECONDS_MAX: u64 = 3_600;

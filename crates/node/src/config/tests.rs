@@ -1,5 +1,7 @@
 //! Configurations, good and bad.
 
+mod cluster;
+
 use super::*;
 
 /// Asserts what a configuration is answered with, but for the file's name.
