@@ -20,6 +20,12 @@ pub(crate) struct Args {
     /// Print the default configuration, every field with its comment, and exit.
     #[arg(long, conflicts_with = "config")]
     print_default_config: bool,
+    /// What this node is called in its cluster, instead of what the file or the machine's host name says.
+    #[arg(long, value_name = "NAME", requires = "config")]
+    node: Option<String>,
+    /// The directory of everything that this node of a cluster keeps, instead of the file's.
+    #[arg(long, value_name = "DIR", requires = "config")]
+    data: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -28,7 +34,9 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         output::raw(DEFAULT_CONFIG_YAML);
         return Ok(Outcome::Done);
     };
-    let config = read_config(path)?;
+    let config = read_config(path)?
+        .on_this_machine(args.node.clone(), args.data.clone())
+        .map_err(|message| Failure::usage(anyhow!("--node, --data: {message}")))?;
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
     serve(config, |_| {})
 }
