@@ -8,7 +8,9 @@ mod calls;
 mod clock;
 mod config;
 mod error;
+mod member;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{ClusterConfig, Fatal};
 pub use error::{StartError, Unanswered};
+pub use member::{Addresses, Cluster, Holdings, Phase};
