@@ -4,9 +4,13 @@
 //! No decision is taken here.
 
 pub mod check;
+pub mod control;
 pub mod duration;
 pub mod entry;
+mod envelope;
 pub mod limit;
+pub mod part;
+
 pub mod proto;
 pub mod raft;
 mod reply;

@@ -8,41 +8,25 @@ mod reply;
 
 use leasehold_limit::Limit;
 use leasehold_model::{Key, RulesVersion, Stamp, TenantId};
-use leasehold_shard::{LimitSpec, Snapshot, Under, checksum};
+use leasehold_shard::{LimitSpec, Snapshot, Under};
 use prost::{DecodeError, Message as _};
 
+use crate::envelope;
 use crate::limit::LimitProtoError;
 use crate::proto::leasehold::storage::v1 as storage;
 use crate::proto::leasehold::v1;
 
-/// The format that is written, and the newest that is read.
-pub const SNAPSHOT_FORMAT: u32 = 1;
+pub use crate::envelope::{EnvelopeError, SNAPSHOT_FORMAT};
 
 /// Counters and replies that are turned into messages at a time: the whole of them is never there twice.
 const CHUNK: usize = 1_024;
 
-/// Bytes that are no snapshot this version can read. Fetch another copy; for [`SnapshotError::Format`] upgrade first.
+/// Bytes that are no snapshot this version can read. Fetch another copy; for [`EnvelopeError::Format`] upgrade first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// Not even an envelope.
-    #[error("not a snapshot: {0}")]
-    Envelope(DecodeError),
-    /// Written by a newer version, or not by this program.
-    #[error(
-        "snapshot format {found} is unknown, this version reads up to {SNAPSHOT_FORMAT}: use the version that wrote it, or a later one"
-    )]
-    Format {
-        /// The format it says it has.
-        found: u32,
-    },
-    /// The body isn't what was written.
-    #[error("the snapshot is damaged: its checksum is {found:016x}, it was written with {expected:016x}")]
-    Checksum {
-        /// Of the body that is there.
-        found: u64,
-        /// Of the body that was written.
-        expected: u64,
-    },
+    /// Not even an envelope that this version can open.
+    #[error("{0}")]
+    Envelope(#[from] EnvelopeError),
     /// The body is no message of its format.
     #[error("the snapshot's body can't be decoded: {0}")]
     Body(DecodeError),
@@ -104,8 +88,7 @@ pub fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
         let replies = chunk.iter().map(reply::to_proto).collect();
         append(&mut body, &storage::Snapshot { replies, ..storage::Snapshot::default() });
     }
-    let checksum = checksum(&body);
-    storage::SnapshotEnvelope { format: SNAPSHOT_FORMAT, checksum, body: body.into() }.encode_to_vec()
+    envelope::seal(body)
 }
 
 /// The snapshot that `bytes` hold.
@@ -113,15 +96,7 @@ pub fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
 /// # Errors
 /// [`SnapshotError`] says what about them is wrong.
 pub fn decode_snapshot(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
-    let envelope = storage::SnapshotEnvelope::decode(bytes).map_err(SnapshotError::Envelope)?;
-    if envelope.format != SNAPSHOT_FORMAT {
-        return Err(SnapshotError::Format { found: envelope.format });
-    }
-    let (found, expected) = (checksum(&envelope.body), envelope.checksum);
-    if found != expected {
-        return Err(SnapshotError::Checksum { found, expected });
-    }
-    decode_body(storage::Snapshot::decode(envelope.body).map_err(SnapshotError::Body)?)
+    decode_body(storage::Snapshot::decode(envelope::open(bytes)?).map_err(SnapshotError::Body)?)
 }
 
 fn decode_body(body: storage::Snapshot) -> Result<Snapshot, SnapshotError> {

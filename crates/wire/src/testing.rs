@@ -1,6 +1,7 @@
 //! Answers to convert, made by hand: what rules and counters would say.
 
 pub(crate) mod arbitrary;
+pub(crate) mod arbitrary_control;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use leasehold_limit::{
 use leasehold_model::{Nanos, RequestId};
 use leasehold_shard::{
     Acquire, Acquired, Batch, Bounds, Command, Demand, Refund, RefundItem, Refusal, Remembered, Reply, Shard,
+    checksum,
 };
 use proptest::prelude::*;
 
