@@ -18,7 +18,8 @@ use crate::proto::leasehold::storage::v1 as storage;
 
 pub use snapshot::{SnapshotError, decode_snapshot, encode_snapshot};
 
-use command::{from_proto as command_from_proto, to_proto as command_to_proto};
+pub(crate) use command::{from_proto as command_from_proto, to_proto as command_to_proto};
+pub(crate) use record::{cluster_from_proto, cluster_to_proto, node_from_proto, node_to_proto};
 
 /// Bytes that are no command of the control group, or no reply. Nobody of this version wrote them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -16,6 +16,8 @@ use crate::proto::leasehold::storage::v1 as storage;
 use crate::proto::leasehold::v1;
 use crate::reply;
 
+pub(crate) use command::{acquire_from_proto, acquire_to_proto};
+
 /// Bytes that are no entry, or no commands on their way to a leader. Nobody of this version wrote them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {

@@ -10,7 +10,7 @@ pub mod entry;
 mod envelope;
 pub mod limit;
 pub mod part;
-
+pub mod peer;
 pub mod proto;
 pub mod raft;
 mod reply;

@@ -29,7 +29,15 @@ pub enum Problem {
         /// As it has to be.
         expected: usize,
     },
-    /// More than the bound.
+    /// A longer text than the bound.
+    #[error("it has {found} bytes, {max} are the most")]
+    TooLong {
+        /// As it came.
+        found: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// More elements than the bound.
     #[error("{found} are too many, {max} are the most")]
     TooMany {
         /// As it came.

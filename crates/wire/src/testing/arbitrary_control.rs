@@ -33,16 +33,19 @@ fn standing() -> impl Strategy<Value = Standing> {
 }
 
 pub(crate) fn record() -> impl Strategy<Value = NodeRecord> {
-    (node(), [text(), text(), text(), text(), text()], any::<u32>(), standing()).prop_map(
-        |(id, [name, peer_address, client_address, zone, region], weight, standing)| NodeRecord {
-            id,
-            name,
-            peer_address,
-            client_address,
-            zone,
-            region,
-            weight,
-            standing,
+    (node(), [text(), text(), text(), text(), text(), text()], any::<u32>(), standing()).prop_map(
+        |(id, [name, peer_address, gossip_address, client_address, zone, region], weight, standing)| {
+            NodeRecord {
+                id,
+                name,
+                peer_address,
+                gossip_address,
+                client_address,
+                zone,
+                region,
+                weight,
+                standing,
+            }
         },
     )
 }
