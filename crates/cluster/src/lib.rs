@@ -9,6 +9,7 @@ mod clock;
 mod config;
 mod error;
 mod member;
+mod plan;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{ClusterConfig, Fatal};
