@@ -9,6 +9,7 @@ mod clock;
 mod config;
 mod error;
 mod member;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "a member will start it"))]
 mod plan;
 
 pub use clock::{Clock, SystemClock};

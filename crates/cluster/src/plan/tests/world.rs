@@ -51,12 +51,19 @@ fn record(id: NodeId, zones: u64) -> NodeRecord {
         id,
         name: format!("n{id}").into(),
         peer_address: "p".into(),
+        gossip_address: "g".into(),
         client_address: "c".into(),
         zone: format!("z{}", id.0 % zones).into(),
         region: "r".into(),
         weight: 100,
         standing: Standing::Active,
     }
+}
+
+/// A cluster of the first so many node ids.
+pub(super) fn founders(nodes: u64, shards: u32, zones: u64) -> Founders {
+    let cluster = Cluster { id: ClusterId(7), secret: [1; 16], shards, replicas: 3 };
+    Founders { cluster, nodes: (1..=nodes).map(|node| record(NodeId(node), zones)).collect() }
 }
 
 fn majority(set: &BTreeSet<NodeId>, of: impl Fn(&NodeId) -> bool) -> bool {
