@@ -2,9 +2,9 @@
 //!
 //! Invariant: a reply is remembered for the retry window of shard time and dropped sooner only when its session says that
 //! it won't ask again; beyond a tenant's bound new ids are refused instead. What counts to the bound is a reply's weight,
-//! so that it bounds bytes. Oldest first: stamps of one shard never run backwards, so order of insertion is order of expiry.
+//! so that it bounds bytes. Stamps of one shard never run backwards, so order of insertion is order of expiry.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use leasehold_model::{Nanos, RequestId, Stamp, TenantId};
 
@@ -41,14 +41,14 @@ pub(crate) fn weight(decisions: usize) -> u32 {
     u32::try_from(decisions.div_ceil(DECISIONS_PER_REPLY).max(1)).unwrap_or(u32::MAX)
 }
 
-/// Replies by id, oldest first.
+/// Replies by id, oldest first. Nothing is left of one that was dropped: a replica restored from a snapshot drops the
+/// next ones at the same commands.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
-    /// `None`: an expired reply whose id was used anew.
-    queue: VecDeque<Option<Remembered>>,
-    /// Sequence number of the queue's front.
-    front: u64,
-    ids: BTreeMap<RequestId, u64>,
+    /// By place; places only count up.
+    oldest_first: BTreeMap<u64, Remembered>,
+    places: BTreeMap<RequestId, u64>,
+    next: u64,
     tenants: BTreeMap<TenantId, u32>,
 }
 
@@ -72,72 +72,57 @@ impl Replies {
 
     /// Whether there is a reply under the id, expired or not.
     pub(crate) fn holds(&self, id: RequestId) -> bool {
-        self.ids.contains_key(&id)
+        self.places.contains_key(&id)
     }
 
     /// Remembers a reply, in place of an expired one under the same id.
     pub(crate) fn remember(&mut self, remembered: Remembered) {
         self.forget(remembered.id);
-        let seq = self.front.wrapping_add(u64::try_from(self.queue.len()).expect("it fits in memory"));
-        self.ids.insert(remembered.id, seq);
+        self.places.insert(remembered.id, self.next);
         let held = self.tenants.entry(remembered.tenant).or_default();
         *held = held.saturating_add(remembered.weight());
-        self.queue.push_back(Some(remembered));
+        self.oldest_first.insert(self.next, remembered);
+        self.next = self.next.wrapping_add(1);
     }
 
     /// Drops up to `most` replies whose window has passed.
     pub(crate) fn expire(&mut self, at: Stamp, window: Nanos, most: usize) {
         for _ in 0..most {
-            match self.queue.front() {
-                Some(Some(remembered)) if expired(remembered, at, window) => {
-                    let id = remembered.id;
-                    self.forget(id);
-                }
-                Some(None) => {}
-                Some(Some(_)) | None => return,
+            let Some(oldest) = self.oldest_first.first_entry() else { return };
+            if !expired(oldest.get(), at, window) {
+                return;
             }
-            self.queue.pop_front();
-            self.front = self.front.wrapping_add(1);
+            let id = oldest.get().id;
+            self.forget(id);
         }
     }
 
     /// Drops the session's replies below a sequence.
     pub(crate) fn settle(&mut self, session: u128, below: u64) {
         let ids = RequestId { session, seq: 0 }..RequestId { session, seq: below };
-        while let Some(id) = self.ids.range(ids.clone()).next().map(|(id, _)| *id) {
+        while let Some(id) = self.places.range(ids.clone()).next().map(|(id, _)| *id) {
             self.forget(id);
-        }
-        // What was settled leaves holes, mostly at the front.
-        while matches!(self.queue.front(), Some(None)) {
-            self.queue.pop_front();
-            self.front = self.front.wrapping_add(1);
         }
     }
 
     /// All replies held, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Remembered> {
-        self.queue.iter().flatten()
+        self.oldest_first.values()
     }
 
     fn get(&self, id: RequestId) -> Option<&Remembered> {
-        let at = self.index(*self.ids.get(&id)?);
-        self.queue.get(at)?.as_ref()
+        self.oldest_first.get(self.places.get(&id)?)
     }
 
     fn forget(&mut self, id: RequestId) {
-        let Some(seq) = self.ids.remove(&id) else { return };
-        let at = self.index(seq);
-        let Some(remembered) = self.queue.get_mut(at).and_then(Option::take) else { return };
+        let Some(place) = self.places.remove(&id) else { return };
+        let Some(remembered) = self.oldest_first.remove(&place) else { return };
         if let Some(held) = self.tenants.get_mut(&remembered.tenant) {
             *held = held.saturating_sub(remembered.weight());
             if *held == 0 {
                 self.tenants.remove(&remembered.tenant);
             }
         }
-    }
-
-    fn index(&self, seq: u64) -> usize {
-        usize::try_from(seq.wrapping_sub(self.front)).expect("a queue position fits in memory")
     }
 }
 

@@ -85,6 +85,23 @@ fn rules_count_up_by_one_at_each_change_and_not_otherwise() {
 }
 
 #[test]
+fn rules_are_as_old_as_their_last_change() {
+    let mut control = created();
+    let mut since = |command, at, expected| {
+        control.apply(command, Stamp(at));
+        assert_eq!(control.rules_since(), Stamp(expected));
+    };
+    since(rules("a", Some("x"), None), 2_000, 2_000);
+    since(rules("a", Some("x"), None), 3_000, 2_000);
+    since(rules("a", Some("y"), Some(9)), 4_000, 2_000);
+    since(Command::Register(node(4)), 5_000, 2_000);
+    since(rules("a", Some("y"), None), 1_000, 5_000);
+    since(rules("a", None, None), 6_000, 6_000);
+    let restored = Control::restore(control.snapshot()).expect("its own snapshot");
+    assert_eq!(restored.rules_since(), Stamp(6_000));
+}
+
+#[test]
 fn a_change_that_expects_another_version_is_refused() {
     let mut control = created();
     check(

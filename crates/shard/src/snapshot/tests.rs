@@ -17,7 +17,7 @@ fn taken() -> Snapshot {
     let acquire = |seq, limit| {
         let key = Key { high: seq << 60, low: seq };
         let demands = vec![Demand { key, limit, ask: Ask::exactly(3), shadow: false }];
-        Command::Acquire(Acquire { id: Some(RequestId { session: 9, seq }), demands })
+        Command::Acquire(Acquire { id: Some(RequestId { session: 9, seq }), remember_denial: true, demands })
     };
     let limits = vec![spec(Algorithm::TokenBucket { burst: 10 }), spec(Algorithm::SlidingLog)];
     shard.apply(

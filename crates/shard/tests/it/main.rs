@@ -8,6 +8,7 @@ mod refund;
 mod replicas;
 mod retries;
 mod rule_change;
+mod sessions;
 mod traffic;
 
 use leasehold_limit::{Algorithm, Ask, Limit};
