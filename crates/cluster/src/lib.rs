@@ -4,15 +4,22 @@
 //! Invariant: a grant rests on Raft alone. Gossip and hints only say whom to ask first; a node that asks the wrong one is
 //! told so. What may have been charged is asked again under the same id or reported as unknown, never taken back.
 
+mod balance;
 mod calls;
+mod change;
 mod clock;
 mod config;
 mod error;
 mod member;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "a member will start it"))]
 mod plan;
+mod report;
+mod status;
+mod steer;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{ClusterConfig, Fatal};
 pub use error::{StartError, Unanswered};
+pub use leasehold_gossip::Load;
+pub use leasehold_wire::peer::{Role, StateHash};
 pub use member::{Addresses, Cluster, Holdings, Phase};
+pub use report::{GroupReport, MemberReport, ReplicaReport, Report};

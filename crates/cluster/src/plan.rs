@@ -9,8 +9,210 @@ mod members;
 mod moves;
 mod view;
 
-pub(crate) use decide::decide;
-pub(crate) use view::{Action, Change, Founders, GroupView, Seen, View};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_consensus::types::GroupId;
+use leasehold_control::{Command, Control, Reply};
+use leasehold_model::NodeId;
+use leasehold_placement::Standing;
+use leasehold_wire::peer::{Change, ChangeReply, ChangeRequest, StatusRequest};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::steer::Parts;
+use crate::{change, status};
+
+use decide::decide;
+pub(crate) use view::{Action, GroupView, Seen, View};
+
+/// The time between two passes, while nothing changes sooner.
+const PASS_EVERY: Duration = Duration::from_millis(500);
+/// Where nothing is to be done, replicas are asked how they stand only so often.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A node that doesn't say within this how its replicas stand isn't counted on in this pass.
+const LOOK_WITHIN: Duration = Duration::from_millis(500);
+/// The control group answers within this, or the next pass tries again.
+const COMMAND_WITHIN: Duration = Duration::from_secs(3);
+
+/// Plans while this node leads the control group. Runs for ever.
+pub(crate) async fn run(parts: Arc<Parts>) {
+    let mut control = parts.control.clone();
+    let mut memory = Memory::default();
+    loop {
+        tokio::select! {
+            () = sleep(PASS_EVERY) => {}
+            changed = control.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+            }
+        }
+        let control = Arc::clone(&control.borrow_and_update());
+        if parts.runner.is_leader(GroupId::CONTROL) {
+            pass(&parts, &control, &mut memory).await;
+        } else {
+            memory = Memory::default();
+        }
+    }
+}
+
+/// What one term of planning remembers. All of it may be lost.
+#[derive(Debug, Default)]
+struct Memory {
+    /// When a node last showed any life; since the beginning of the term for those that never did.
+    heard: BTreeMap<NodeId, Instant>,
+    /// Who could be reached in the last pass.
+    connected: BTreeSet<NodeId>,
+    /// Who might hold replicas when leaders were last spread.
+    eligible: Option<BTreeSet<NodeId>>,
+    /// When replicas were last asked how they stand.
+    looked: Option<Instant>,
+    /// The control state of the last pass.
+    control: Option<Arc<Control>>,
+    /// The last pass wanted something done.
+    busy: bool,
+}
+
+async fn pass(parts: &Arc<Parts>, control: &Arc<Control>, memory: &mut Memory) {
+    let now = Instant::now();
+    let seen = memory.see(parts, control, now);
+    let due = memory.look_is_due(parts, control, &seen, now);
+    memory.control = Some(Arc::clone(control));
+    if !due {
+        return;
+    }
+    memory.looked = Some(now);
+    let request = StatusRequest { groups: Vec::new(), hash: false };
+    let nodes = seen.iter().filter(|(_, seen)| seen.connected).map(|(node, _)| *node).chain([parts.node]);
+    let statuses = status::ask_all(parts, nodes.collect(), &request, LOOK_WITHIN).await;
+    let groups = status::of_leaders(&statuses);
+    let eligible: BTreeSet<NodeId> =
+        control.members().iter().filter(|member| member.eligible()).map(|member| member.id).collect();
+    let known = memory.eligible.get_or_insert_with(|| eligible.clone());
+    let view = View {
+        control,
+        me: parts.node,
+        groups: &groups,
+        seen: &seen,
+        founding: parts.founding.as_ref(),
+        rules: &parts.rules,
+        replace_after: parts.replace_after,
+        leaders_stale: *known != eligible,
+    };
+    let all_led = view.all_led();
+    let actions = decide(&view);
+    memory.busy = !actions.is_empty();
+    if carry_out(parts, actions).await && all_led {
+        memory.eligible = Some(eligible);
+    }
+}
+
+impl Memory {
+    /// How every registered node is heard now.
+    fn see(&mut self, parts: &Parts, control: &Control, now: Instant) -> BTreeMap<NodeId, Seen> {
+        let peers: BTreeMap<NodeId, bool> = parts.transport.peers().into_iter().collect();
+        let members = (parts.members)();
+        self.heard.retain(|node, _| control.nodes().contains_key(node));
+        let see = |node: &NodeId| {
+            let connected = *node == parts.node || peers.get(node) == Some(&true);
+            let live = members.get(*node).is_some_and(leasehold_gossip::Member::is_live);
+            let heard = self.heard.entry(*node).or_insert(now);
+            if connected || live {
+                *heard = now;
+            }
+            (*node, Seen { connected, silent: now.saturating_duration_since(*heard) })
+        };
+        control.nodes().keys().map(see).collect()
+    }
+
+    /// Whether replicas have to be asked how they stand: while things change, and every now and then.
+    fn look_is_due(
+        &mut self,
+        parts: &Parts,
+        control: &Arc<Control>,
+        seen: &BTreeMap<NodeId, Seen>,
+        now: Instant,
+    ) -> bool {
+        let connected = seen.iter().filter(|(_, seen)| seen.connected).map(|(node, _)| *node).collect();
+        let moved = std::mem::replace(&mut self.connected, connected) != self.connected;
+        let changed = self.control.as_ref().is_none_or(|known| !Arc::ptr_eq(known, control));
+        let lives =
+            |node: &NodeId| control.nodes().get(node).is_some_and(|record| record.standing != Standing::Dead);
+        let silent = seen.iter().any(|(node, seen)| seen.silent >= parts.replace_after && lives(node));
+        let waited = self.looked.is_none_or(|at| now.saturating_duration_since(at) >= LOOK_EVERY);
+        self.busy || moved || changed || silent || waited || !control.moves().is_empty()
+    }
+}
+
+/// Commands one after the other, changes of different groups at once; whether all commands were answered.
+async fn carry_out(parts: &Arc<Parts>, actions: Vec<Action>) -> bool {
+    let mut asks: BTreeMap<GroupId, Vec<(NodeId, Change)>> = BTreeMap::new();
+    let mut answered = true;
+    for action in actions {
+        match action {
+            Action::Propose(command) => answered &= propose(parts, command).await,
+            Action::Ask { group, leader, change } => {
+                asks.entry(group).or_default().push((leader, change));
+            }
+        }
+    }
+    let mut asked = JoinSet::new();
+    for (group, changes) in asks {
+        let parts = Arc::clone(parts);
+        asked.spawn(async move {
+            for (leader, change) in changes {
+                ask(&parts, group, leader, change).await;
+            }
+        });
+    }
+    asked.join_all().await;
+    answered
+}
+
+async fn propose(parts: &Parts, command: Command) -> bool {
+    tell(&command);
+    match (parts.commands)(command, Instant::now() + COMMAND_WITHIN).await {
+        Ok(Reply::Refused(refusal)) => {
+            tracing::debug!(%refusal, "the control group refused a step of the planner");
+            true
+        }
+        Ok(Reply::Done | Reply::Rules(_) | Reply::Map(_)) => true,
+        Err(error) => {
+            tracing::debug!(%error, "the control group didn't answer the planner");
+            false
+        }
+    }
+}
+
+async fn ask(parts: &Parts, group: GroupId, leader: NodeId, change: Change) {
+    let request = ChangeRequest { group: group.0, change };
+    match change::ask(parts, leader, &request).await {
+        ChangeReply::Done => tracing::debug!(group = group.0, change = ?request.change, "a group changed"),
+        reply @ (ChangeReply::NotLeader { .. } | ChangeReply::Refused(_) | ChangeReply::Unknown) => {
+            tracing::debug!(group = group.0, change = ?request.change, ?reply, "a group didn't change");
+        }
+    }
+}
+
+/// What an operator wants in a timeline.
+fn tell(command: &Command) {
+    match command {
+        Command::Create { cluster, nodes, .. } => {
+            tracing::info!(cluster = %cluster.id, nodes = nodes.len(), "creating the cluster");
+        }
+        Command::SetStanding { node, standing, .. } => {
+            tracing::warn!(%node, ?standing, "a node has been silent for too long and is replaced");
+        }
+        Command::Moving { shard, moving } => {
+            tracing::info!(%shard, to = ?moving.to, from = ?moving.from, phase = ?moving.phase, "moving a replica");
+        }
+        Command::Moved { shard } => tracing::info!(%shard, "the move is over"),
+        Command::SetMap { map } => tracing::info!(epoch = %map.epoch, "the shard map changes"),
+        Command::Register(_) | Command::Forget { .. } | Command::Rules(_) => {}
+    }
+}
 
 #[cfg(test)]
 mod tests;

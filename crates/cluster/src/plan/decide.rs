@@ -1,11 +1,14 @@
 //! One pass: from what is known to what should be done about it.
 
+use std::sync::Arc;
+
 use leasehold_consensus::types::GroupId;
 use leasehold_control::{Command, NodeRecord, RulesChange};
 use leasehold_model::RulesVersion;
 use leasehold_placement::{Layout, ShardMap, Shards, assign};
+use leasehold_wire::peer::{Change, Founding};
 
-use super::view::{Action, Founders, View};
+use super::view::{Action, View};
 use super::{members, moves};
 
 /// Who the planner is in the audit.
@@ -14,7 +17,7 @@ pub(super) const PLANNER: &str = "the planner";
 /// What to do now. Empty when all is as it should be, or when all there is to do is wait.
 pub(crate) fn decide(view: &View<'_>) -> Vec<Action> {
     if view.control.cluster().is_none() {
-        return view.founders.and_then(create).map(Action::Propose).into_iter().collect();
+        return view.founding.and_then(create).map(Action::Propose).into_iter().collect();
     }
     let mut actions: Vec<Action> = initial_rules(view).into_iter().map(Action::Propose).collect();
     actions.extend(members::silent_for_too_long(view).map(Action::Propose));
@@ -23,8 +26,8 @@ pub(crate) fn decide(view: &View<'_>) -> Vec<Action> {
     actions
 }
 
-fn create(founders: &Founders) -> Option<Command> {
-    let Founders { cluster, nodes } = founders;
+fn create(founding: &Founding) -> Option<Command> {
+    let Founding { cluster, founders: nodes, .. } = founding;
     let layout = Layout {
         shards: Shards::new(cluster.shards).ok()?,
         replicas: usize::try_from(cluster.replicas).ok()?,
@@ -44,7 +47,7 @@ fn initial_rules(view: &View<'_>) -> Vec<Command> {
         return Vec::new();
     }
     let missing = view.rules.iter().filter(|(domain, _)| !known.contains_key(domain));
-    let change = |(expected, (domain, text)): (u64, &(std::sync::Arc<str>, std::sync::Arc<str>))| {
+    let change = |(expected, (domain, text)): (u64, &(Arc<str>, Arc<str>))| {
         Command::Rules(RulesChange {
             domain: domain.clone(),
             text: Some(text.clone()),
@@ -56,6 +59,6 @@ fn initial_rules(view: &View<'_>) -> Vec<Command> {
 }
 
 /// An action for the leader of a group.
-pub(super) fn ask(view: &View<'_>, group: GroupId, change: super::view::Change) -> Option<Action> {
+pub(super) fn ask(view: &View<'_>, group: GroupId, change: Change) -> Option<Action> {
     Some(Action::Ask { group, leader: view.groups.get(&group)?.leader, change })
 }

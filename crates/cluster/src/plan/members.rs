@@ -10,9 +10,10 @@ use leasehold_consensus::types::GroupId;
 use leasehold_control::Command;
 use leasehold_model::NodeId;
 use leasehold_placement::{Layout, Placement, ShardMap, Shards, Standing, assign};
+use leasehold_wire::peer::Change;
 
 use super::decide::{PLANNER, ask};
-use super::view::{Action, Change, GroupView, View};
+use super::view::{Action, GroupView, View};
 
 /// The next changes of the control group.
 pub(super) fn control_group(view: &View<'_>) -> Vec<Action> {

@@ -13,9 +13,10 @@ use leasehold_model::{Epoch, NodeId, ShardId};
 use leasehold_placement::{
     Move, MoveBounds, Phase, Progress, ShardMap, Step, assign, next_steps, prefer_leaders,
 };
+use leasehold_wire::peer::Change;
 
 use super::decide::ask;
-use super::view::{Action, Change, GroupView, View};
+use super::view::{Action, GroupView, View};
 
 /// A move toward a node that is silent for so long is given up: others may want its place among the moves under way.
 const TARGET_SILENT_MAX: Duration = Duration::from_secs(10);

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_consensus::types::GroupId;
-use leasehold_control::{Cluster, Command, Control, NodeRecord};
+use leasehold_control::{Command, Control};
 use leasehold_model::{NodeId, ShardId};
 use leasehold_placement::Standing;
+use leasehold_wire::peer::{Change, Founding};
 
 /// A replica that lacks at most so many entries of what was committed when its leader was asked counts as caught up:
 /// under load the last few are always on their way.
@@ -35,13 +36,6 @@ pub(crate) struct Seen {
     pub(crate) silent: Duration,
 }
 
-/// What the cluster is made from.
-#[derive(Clone, Debug)]
-pub(crate) struct Founders {
-    pub(crate) cluster: Cluster,
-    pub(crate) nodes: Vec<NodeRecord>,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
@@ -53,22 +47,13 @@ pub(crate) struct View<'a> {
     /// By registered node.
     pub(crate) seen: &'a BTreeMap<NodeId, Seen>,
     /// What to make the cluster from, while there is none.
-    pub(crate) founders: Option<&'a Founders>,
+    pub(crate) founding: Option<&'a Founding>,
     /// Rules that a new cluster starts with: domain and text.
     pub(crate) rules: &'a [(Arc<str>, Arc<str>)],
     /// A node that is silent for so long is replaced.
     pub(crate) replace_after: Duration,
     /// Who may hold replicas has changed since leaders were last spread.
     pub(crate) leaders_stale: bool,
-}
-
-/// What is asked of a group's leader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    AddLearner(NodeId),
-    RemoveLearner(NodeId),
-    Voters(BTreeSet<NodeId>),
-    Transfer(NodeId),
 }
 
 /// What a pass wants done. Each is safe to repeat and safe to lose.

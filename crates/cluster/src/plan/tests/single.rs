@@ -7,9 +7,10 @@ use leasehold_consensus::types::GroupId;
 use leasehold_control::{Command, Control};
 use leasehold_model::{NodeId, ShardId, Stamp};
 use leasehold_placement::{Move, Phase, Standing};
+use leasehold_wire::peer::Change;
 
 use super::super::*;
-use super::world::founders;
+use super::world::founding;
 
 const ME: NodeId = NodeId(2);
 const SHARD: ShardId = ShardId(0);
@@ -53,7 +54,7 @@ impl Case {
             me: ME,
             groups: &self.groups,
             seen: &self.seen,
-            founders: Some(&founders(4, 2, 1)),
+            founding: Some(&founding(4, 2, 1)),
             rules: &[],
             replace_after: Duration::from_secs(15),
             leaders_stale: false,

@@ -7,6 +7,7 @@ use leasehold_consensus::types::GroupId;
 use leasehold_control::{Cluster, ClusterId, Command, Control, NodeRecord, Reply};
 use leasehold_model::{NodeId, Stamp};
 use leasehold_placement::{MoveBounds, Standing};
+use leasehold_wire::peer::{Change, Founding};
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
@@ -41,7 +42,7 @@ pub(super) struct World {
     silent: BTreeMap<NodeId, u32>,
     standings: BTreeMap<NodeId, Standing>,
     rng: SmallRng,
-    founders: Founders,
+    founding: Founding,
     zones: u64,
     next: u64,
 }
@@ -61,9 +62,13 @@ fn record(id: NodeId, zones: u64) -> NodeRecord {
 }
 
 /// A cluster of the first so many node ids.
-pub(super) fn founders(nodes: u64, shards: u32, zones: u64) -> Founders {
+pub(super) fn founding(nodes: u64, shards: u32, zones: u64) -> Founding {
     let cluster = Cluster { id: ClusterId(7), secret: [1; 16], shards, replicas: 3 };
-    Founders { cluster, nodes: (1..=nodes).map(|node| record(NodeId(node), zones)).collect() }
+    Founding {
+        cluster,
+        name: "test".into(),
+        founders: (1..=nodes).map(|node| record(NodeId(node), zones)).collect(),
+    }
 }
 
 fn majority(set: &BTreeSet<NodeId>, of: impl Fn(&NodeId) -> bool) -> bool {
@@ -72,9 +77,8 @@ fn majority(set: &BTreeSet<NodeId>, of: impl Fn(&NodeId) -> bool) -> bool {
 
 impl World {
     pub(super) fn new(seed: u64, nodes: u64, shards: u32, zones: u64) -> Self {
+        let founding = founding(nodes, shards, zones);
         let nodes: BTreeSet<NodeId> = (1..=nodes).map(NodeId).collect();
-        let cluster = Cluster { id: ClusterId(7), secret: [1; 16], shards, replicas: 3 };
-        let founders = Founders { cluster, nodes: nodes.iter().map(|node| record(*node, zones)).collect() };
         let group = Group::founded(&nodes);
         Self {
             seed,
@@ -87,7 +91,7 @@ impl World {
             next: nodes.len() as u64 + 1,
             nodes,
             rng: SmallRng::seed_from_u64(seed),
-            founders,
+            founding,
             zones,
         }
     }
@@ -154,7 +158,7 @@ impl World {
             me,
             groups: &groups,
             seen: &seen,
-            founders: Some(&self.founders),
+            founding: Some(&self.founding),
             rules: &[("a".into(), "text a".into()), ("b".into(), "text b".into())],
             replace_after: REPLACE_AFTER,
             leaders_stale,
