@@ -47,6 +47,8 @@ pub struct ClusterConfig {
     pub shards: u32,
     /// Replicas of each.
     pub replicas: u32,
+    /// Rules that the cluster is made with, domain and text: validated, and used only while it has no others.
+    pub rules: Vec<(Arc<str>, Arc<str>)>,
     /// A node that nobody hears for this long is replaced.
     pub replace_after: Duration,
     /// What each shard may hold.
