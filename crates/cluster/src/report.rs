@@ -209,3 +209,6 @@ fn replica(node: NodeId, status: Option<&ReplicaStatus>, leader: Option<&GroupVi
         hash: status.and_then(|status| status.hash),
     }
 }
+
+#[cfg(test)]
+mod tests;
