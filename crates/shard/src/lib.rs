@@ -109,6 +109,12 @@ impl Shard {
         self.table.len()
     }
 
+    /// Replies remembered now.
+    #[must_use]
+    pub fn replies(&self) -> usize {
+        self.replies.held()
+    }
+
     /// Counters dropped so far, by this process, because they equalled fresh ones.
     #[must_use]
     pub fn evicted(&self) -> u64 {

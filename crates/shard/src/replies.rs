@@ -70,6 +70,11 @@ impl Replies {
         Some(remembered.reply.clone())
     }
 
+    /// Replies held, expired ones among them.
+    pub(crate) fn held(&self) -> usize {
+        self.places.len()
+    }
+
     /// Whether there is a reply under the id, expired or not.
     pub(crate) fn holds(&self, id: RequestId) -> bool {
         self.places.contains_key(&id)

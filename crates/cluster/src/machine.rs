@@ -1,0 +1,172 @@
+//! What the groups of a node replicate: shards and the control state, as the consensus crate runs them.
+//!
+//! Invariant: the state is a function of the entries alone. When an entry was applied here is noted beside it: that differs
+//! from replica to replica, stands in no snapshot, and only tells a new leader where its time line continues.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_consensus::machine::{Machine, MachineError};
+use leasehold_consensus::runner::Machines;
+use leasehold_consensus::types::GroupId;
+use leasehold_control::Control;
+use leasehold_model::{BootTime, Stamp};
+use leasehold_shard::{Bounds, Shard, checksum};
+use leasehold_wire::{control, entry, snapshot};
+use tokio::sync::watch;
+
+use crate::Clock;
+
+/// Where a time line stood, and when this node saw it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Anchor {
+    pub(crate) boot: BootTime,
+    pub(crate) stamp: Stamp,
+}
+
+/// One shard's replica.
+#[derive(Debug)]
+pub(crate) struct ShardMachine {
+    pub(crate) shard: Shard,
+    bounds: Bounds,
+    noted: Noted,
+}
+
+/// The control group's replica.
+#[derive(Debug)]
+pub(crate) struct ControlMachine {
+    pub(crate) control: Control,
+    told: watch::Sender<Arc<Control>>,
+    noted: Noted,
+}
+
+/// Notes when a machine was last applied to.
+#[derive(Debug)]
+struct Noted {
+    clock: Arc<dyn Clock>,
+    anchor: Option<Anchor>,
+}
+
+impl Noted {
+    fn new(clock: &Arc<dyn Clock>) -> Self {
+        Self { clock: Arc::clone(clock), anchor: None }
+    }
+
+    fn note(&mut self, stamp: Stamp) {
+        let anchor = Anchor { boot: self.clock.boot(), stamp };
+        self.anchor = (stamp > Stamp::ZERO).then_some(anchor);
+    }
+}
+
+impl ShardMachine {
+    pub(crate) fn new(bounds: Bounds, clock: &Arc<dyn Clock>) -> Self {
+        Self { shard: Shard::new(bounds), bounds, noted: Noted::new(clock) }
+    }
+
+    /// Where its line stood when the last entry was applied here; none before the first.
+    pub(crate) const fn anchor(&self) -> Option<Anchor> {
+        self.noted.anchor
+    }
+
+    /// Whether it holds anything that the passing of time would change.
+    pub(crate) fn holds_anything(&self) -> bool {
+        self.shard.keys() > 0 || self.shard.replies() > 0
+    }
+}
+
+impl Machine for ShardMachine {
+    /// An entry that can't be decoded changes nothing and is answered with nothing.
+    fn apply(&mut self, entry: &[u8]) -> Bytes {
+        let (at, batch) = match entry::decode_entry(entry) {
+            Ok(entry) => entry,
+            Err(error) => {
+                tracing::error!(%error, "a shard's log holds an entry that this version can't read");
+                return Bytes::new();
+            }
+        };
+        let replies = self.shard.apply(&batch, at);
+        self.noted.note(self.shard.last());
+        entry::encode_replies(&replies)
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        snapshot::encode_snapshot(&self.shard.snapshot())
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), MachineError> {
+        let values = snapshot::decode_snapshot(bytes).map_err(unrestored)?;
+        self.shard = Shard::restore(values, self.bounds).map_err(unrestored)?;
+        self.noted.note(self.shard.last());
+        Ok(())
+    }
+
+    fn state_hash(&self) -> u64 {
+        fold(self.shard.state_hash())
+    }
+}
+
+impl ControlMachine {
+    pub(crate) fn new(clock: &Arc<dyn Clock>, told: watch::Sender<Arc<Control>>) -> Self {
+        Self { control: Control::new(), told, noted: Noted::new(clock) }
+    }
+
+    /// See [`ShardMachine::anchor`].
+    pub(crate) const fn anchor(&self) -> Option<Anchor> {
+        self.noted.anchor
+    }
+
+    fn tell(&mut self) {
+        self.noted.note(self.control.last());
+        self.told.send_replace(Arc::new(self.control.clone()));
+    }
+}
+
+impl Machine for ControlMachine {
+    /// An entry that can't be decoded changes nothing and is answered with nothing.
+    fn apply(&mut self, entry: &[u8]) -> Bytes {
+        let (at, command) = match control::decode_command(entry) {
+            Ok(entry) => entry,
+            Err(error) => {
+                tracing::error!(%error, "the control log holds an entry that this version can't read");
+                return Bytes::new();
+            }
+        };
+        let reply = self.control.apply(command, at);
+        self.tell();
+        control::encode_reply(reply)
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        control::encode_snapshot(&self.control.snapshot())
+    }
+
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), MachineError> {
+        let values = control::decode_snapshot(bytes).map_err(unrestored)?;
+        self.control = Control::restore(values).map_err(unrestored)?;
+        self.tell();
+        Ok(())
+    }
+
+    fn state_hash(&self) -> u64 {
+        checksum(&self.snapshot())
+    }
+}
+
+/// The machines of a node's groups: shards within `bounds`, and the control state, which is told on `told` whenever it
+/// changes.
+#[must_use]
+pub fn machines(bounds: Bounds, clock: Arc<dyn Clock>, told: watch::Sender<Arc<Control>>) -> Machines {
+    Arc::new(move |group: GroupId| match group.shard() {
+        Some(_) => Box::new(ShardMachine::new(bounds, &clock)),
+        None => Box::new(ControlMachine::new(&clock, told.clone())),
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "folds 128 bits into their two halves")]
+const fn fold(hash: u128) -> u64 {
+    (hash >> 64) as u64 ^ hash as u64
+}
+
+fn unrestored(error: impl ToString) -> MachineError {
+    MachineError(error.to_string())
+}

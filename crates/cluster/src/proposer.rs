@@ -1,0 +1,92 @@
+//! Carries asks of a shard that this node leads into its log.
+//!
+//! Invariant: what is answered without an entry was read from the applied state, under a lease that still held afterwards.
+//! An acquire is one of many independent asks: when it is answered so, it may be decided as of before the others of its
+//! batch. Refunds and resets, and what shares a batch with them, always go into the log.
+
+use std::sync::Arc;
+
+use leasehold_consensus::types::GroupId;
+use leasehold_model::Stamp;
+use leasehold_shard::{Batch, Command, Reply};
+use leasehold_wire::entry;
+use tokio::time::Instant;
+
+use crate::counts::Meters;
+use crate::lane::{Carry, Item, answer_all};
+use crate::led::Led;
+use crate::machine::ShardMachine;
+use crate::merge::{Part, merge};
+use crate::missed::Missed;
+use crate::sessions::Session;
+
+/// What one lane of a led shard needs.
+#[derive(Debug)]
+pub(crate) struct Proposer {
+    pub(crate) group: GroupId,
+    pub(crate) led: Arc<Led>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) meters: Arc<Meters>,
+}
+
+impl Carry for Proposer {
+    /// The log has one append of a group under way at a time; the others wait in the replica, ready to go.
+    const UNDER_WAY_MAX: usize = 2;
+
+    async fn carry(&self, items: Vec<Item>) {
+        let Some(deadline) = items.iter().map(|item| item.deadline).max() else { return };
+        let answers = self.answers(&items, deadline).await;
+        answer_all(items, answers);
+    }
+}
+
+impl Proposer {
+    async fn answers(&self, items: &[Item], deadline: Instant) -> Result<Vec<Vec<Reply>>, Missed> {
+        let known = self.look(items).ok_or(Missed::NotLeader)?;
+        let own = Batch { settled: self.session.settled().into_iter().collect(), ..Batch::default() };
+        Meters::count_all(&self.meters.unlogged, known.iter().flatten().flatten().count());
+        let parts = items.iter().zip(known).map(|(item, known)| Part { batch: &item.batch, known });
+        let (batch, cuts) = merge(parts.chain([Part::unknown(&own)]));
+        let ticks = items.iter().any(|item| item.batch.commands.is_empty());
+        let replies = if batch.commands.is_empty() && !ticks {
+            Vec::new()
+        } else {
+            self.propose(&batch, deadline).await?
+        };
+        cuts.cut(replies).ok_or_else(|| {
+            tracing::error!(group = self.group.0, "an entry has another number of answers than of commands");
+            Missed::Unknown
+        })
+    }
+
+    /// For each item, the replies that need no entry. None when this replica doesn't serve.
+    fn look(&self, items: &[Item]) -> Option<Vec<Vec<Option<Reply>>>> {
+        let at = self.led.stamp(self.group)?;
+        let known = self.led.runner.with_machine(self.group, |machine: &ShardMachine| {
+            items.iter().map(|item| settled(machine, &item.batch, at)).collect()
+        });
+        known.filter(|_| self.led.serves(self.group))
+    }
+
+    async fn propose(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Reply>, Missed> {
+        let at = self.led.stamp(self.group).ok_or(Missed::NotLeader)?;
+        let answer = self.led.propose(self.group, entry::encode_entry(at, batch), deadline).await?;
+        Meters::count(&self.meters.entries);
+        Meters::count_all(&self.meters.commands, batch.commands.len());
+        entry::decode_replies(answer).map_err(|error| {
+            tracing::error!(group = self.group.0, %error, "an entry's answer can't be read");
+            Missed::Unknown
+        })
+    }
+}
+
+fn settled(machine: &ShardMachine, batch: &Batch, at: Stamp) -> Vec<Option<Reply>> {
+    let acquires = batch.commands.iter().map(|command| match command {
+        Command::Acquire(acquire) => Some(acquire),
+        Command::Refund(_) | Command::Reset(_) => None,
+    });
+    let Some(acquires) = acquires.collect::<Option<Vec<_>>>() else {
+        return vec![None; batch.commands.len()];
+    };
+    acquires.into_iter().map(|acquire| machine.shard.settled(&batch.limits, acquire, at)).collect()
+}
