@@ -1,16 +1,38 @@
 //! A node's part in a cluster, as the node sees it.
+//!
+//! Invariant: until the node knows its cluster's state nothing is asked of it, and after [`Cluster::shutdown`] nothing is
+//! left of it but its data directory. What runs in between, and in which order it begins, is in `start` and `part`.
+
+mod part;
+mod pulse;
+mod start;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use leasehold_consensus::log::Log;
+use leasehold_consensus::transport::{Traffic, Transport};
 use leasehold_control as control;
+use leasehold_control::Control;
 use leasehold_model::{NodeId, RulesVersion, ShardId};
 use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::{Clock, ClusterConfig, Fatal, StartError, Unanswered};
+use crate::data::DataDir;
+use crate::form::Papers;
+use crate::machine::ShardMachine;
+use crate::whereabouts::Whereabouts;
+use crate::{Clock, ClusterConfig, Counts, Fatal, Report, StartError, Unanswered};
+use part::Part;
+use pulse::Vitals;
+
+/// How long what runs in the background may take to end; what doesn't is left to the end of the process.
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// How far a node is.
 #[derive(Clone, Debug)]
@@ -18,7 +40,7 @@ pub enum Phase {
     /// It belongs to no cluster yet, or doesn't know its cluster's state yet; whom it waits for and why, in words.
     Waiting(String),
     /// It is a member. The control group's state, as far as this node has it; told again whenever that changes.
-    Member(Arc<control::Control>),
+    Member(Arc<Control>),
 }
 
 /// What the replicas on this node hold.
@@ -43,7 +65,45 @@ pub struct Addresses {
 
 /// See the module. Clones are handles to the same one.
 #[derive(Clone, Debug)]
-pub struct Cluster(Arc<()>);
+pub struct Cluster(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: ClusterConfig,
+    clock: Arc<dyn Clock>,
+    fatal: Ending,
+    data: Arc<DataDir>,
+    papers: Arc<Papers>,
+    log: Log,
+    transport: Transport,
+    whereabouts: Whereabouts,
+    addresses: Addresses,
+    phase: watch::Sender<Phase>,
+    /// The control state as applied here; told by its machine.
+    control: watch::Sender<Arc<Control>>,
+    part: OnceLock<Part>,
+    vitals: Vitals,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// Tells once that the node can't go on.
+#[derive(Clone, Debug)]
+struct Ending {
+    fatal: Fatal,
+    told: Arc<AtomicBool>,
+    /// A node that stops has nothing to complain of.
+    stop: CancellationToken,
+}
+
+impl Ending {
+    fn tell(&self, reason: &str) {
+        if !self.stop.is_cancelled() && !self.told.swap(true, Ordering::SeqCst) {
+            tracing::error!(reason, "the node can't go on");
+            (self.fatal.0)(reason);
+        }
+    }
+}
 
 impl Cluster {
     /// Opens the data directory and the ports, and takes part from then on. Forming or joining goes on in the background:
@@ -58,25 +118,25 @@ impl Cluster {
         clock: Arc<dyn Clock>,
         fatal: Fatal,
     ) -> Result<Self, StartError> {
-        todo!("{config:?} {clock:?} {fatal:?} {:?}", tokio::task::yield_now().await)
+        start::start(config, clock, fatal).await.map(Self)
     }
 
     /// How far this node is, now and whenever that changes.
     #[must_use]
     pub fn phase(&self) -> watch::Receiver<Phase> {
-        todo!("{self:?}")
+        self.0.phase.subscribe()
     }
 
     /// This node's id: drawn when its data directory was made.
     #[must_use]
     pub fn node(&self) -> NodeId {
-        todo!("{self:?}")
+        self.0.data.node()
     }
 
     /// Where this node is reached.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
-        todo!("{self:?}")
+        self.0.addresses.clone()
     }
 
     /// Has commands applied by the leaders of their counters' shards; one reply each, in order.
@@ -84,7 +144,7 @@ impl Cluster {
     /// # Errors
     /// [`Unanswered`].
     pub async fn propose(&self, batch: Batch, deadline: Instant) -> Result<Vec<Reply>, Unanswered> {
-        todo!("{self:?} {batch:?} {deadline:?} {:?}", tokio::task::yield_now().await)
+        self.0.part()?.router.propose(batch, deadline).await
     }
 
     /// What an acquire would be answered. Takes and records nothing.
@@ -97,7 +157,7 @@ impl Cluster {
         acquire: &Acquire,
         deadline: Instant,
     ) -> Result<Reply, Unanswered> {
-        todo!("{self:?} {limits:?} {acquire:?} {deadline:?} {:?}", tokio::task::yield_now().await)
+        self.0.part()?.router.preview(limits, acquire, deadline).await
     }
 
     /// Has the control group carry out a command.
@@ -109,13 +169,31 @@ impl Cluster {
         command: control::Command,
         deadline: Instant,
     ) -> Result<control::Reply, Unanswered> {
-        todo!("{self:?} {command:?} {deadline:?} {:?}", tokio::task::yield_now().await)
+        self.0.part()?.router.command(command, deadline).await
     }
 
     /// What the replicas here hold.
     #[must_use]
     pub fn holdings(&self) -> Holdings {
-        todo!("{self:?}")
+        self.0.part.get().map(Part::holdings).unwrap_or_default()
+    }
+
+    /// What was counted on the way of asks since the start.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.0.part.get().map(|part| part.router.counts()).unwrap_or_default()
+    }
+
+    /// What was written to peers since the start.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.0.transport.traffic()
+    }
+
+    /// What gossip sent, heard and dropped since the start.
+    #[must_use]
+    pub fn gossip_counts(&self) -> leasehold_gossip::Counts {
+        self.0.whereabouts.counts()
     }
 
     /// Why clients should rather ask another node.
@@ -123,12 +201,20 @@ impl Cluster {
     /// # Errors
     /// The reason, in words.
     pub fn health(&self) -> Result<(), String> {
-        todo!("{self:?}")
+        self.0.health()
     }
 
     /// Tells the others by which rules this node decides.
     pub fn set_rules(&self, version: RulesVersion) {
-        todo!("{self:?} {version:?}")
+        self.0.whereabouts.set_rules(version);
+    }
+
+    /// How the cluster stands, as all nodes that can be reached say; with the hashes of all states if they are wanted.
+    ///
+    /// # Errors
+    /// [`Unanswered`] while the node belongs to none.
+    pub async fn report(&self, hashes: bool) -> Result<Report, Unanswered> {
+        Ok(self.0.part()?.steer.report(hashes).await)
     }
 
     /// Has a shard led by this replica of it.
@@ -136,16 +222,81 @@ impl Cluster {
     /// # Errors
     /// Why it isn't, in words.
     pub async fn move_leader(&self, shard: ShardId, to: NodeId) -> Result<(), String> {
-        todo!("{self:?} {shard:?} {to:?} {:?}", tokio::task::yield_now().await)
+        self.0.part().map_err(|error| error.to_string())?.steer.move_leader(shard, to).await
     }
 
     /// Hands all shards that this node leads to others, before a stop.
     pub async fn hand_over(&self, within: Duration) {
-        todo!("{self:?} {within:?} {:?}", tokio::task::yield_now().await)
+        if let Ok(part) = self.0.part() {
+            part.steer.hand_over(within).await;
+        }
     }
 
     /// Leaves the network and closes the log. The node comes back as itself when it is started with the same directory.
     pub async fn shutdown(&self) {
-        todo!("{self:?} {:?}", tokio::task::yield_now().await)
+        self.0.shutdown().await;
     }
 }
+
+impl Inner {
+    fn part(&self) -> Result<&Part, Unanswered> {
+        if self.stop.is_cancelled() {
+            return Err(Unanswered::Stopping);
+        }
+        self.part.get().ok_or(Unanswered::Forming)
+    }
+
+    fn health(&self) -> Result<(), String> {
+        if self.stop.is_cancelled() {
+            return Err("the node is stopping".to_owned());
+        }
+        if let Phase::Waiting(why) = &*self.phase.borrow() {
+            return Err(why.clone());
+        }
+        if *self.log.full().borrow() {
+            return Err("the disk is full: free space for the log, nothing else is needed".to_owned());
+        }
+        self.vitals.check(self.clock.boot())
+    }
+
+    async fn shutdown(&self) {
+        self.stop.cancel();
+        self.phase.send_replace(Phase::Waiting("the node is stopping".to_owned()));
+        if let Some(part) = self.part.get() {
+            part.router.stop();
+            if *self.log.full().borrow() {
+                // Replicas would wait for room that nobody makes.
+                self.close_log().await;
+            }
+            part.runner.shutdown().await;
+        }
+        self.whereabouts.shutdown().await;
+        self.transport.shutdown();
+        self.tasks.close();
+        if timeout(END_MAX, self.tasks.wait()).await.is_err() {
+            tracing::warn!("some of the node's work didn't end in time");
+        }
+        self.close_log().await;
+        self.data.close();
+    }
+
+    async fn close_log(&self) {
+        let log = self.log.clone();
+        // It fails only when the runtime ends, and the log with it.
+        let _ = tokio::task::spawn_blocking(move || log.close()).await;
+    }
+}
+
+impl Part {
+    fn holdings(&self) -> Holdings {
+        let held = |machine: &ShardMachine| (machine.shard.keys(), machine.shard.evicted());
+        let held = self.runner.groups().into_iter().filter_map(|group| self.runner.with_machine(group, held));
+        held.fold(Holdings::default(), |sum, (keys, evicted)| Holdings {
+            keys: sum.keys.saturating_add(u64::try_from(keys).unwrap_or(u64::MAX)),
+            evicted: sum.evicted.saturating_add(evicted),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

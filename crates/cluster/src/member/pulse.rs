@@ -1,0 +1,262 @@
+//! What a member does once a second: moves its shards' time on, tells how busy it is, listens for the control group's leader
+//! and looks for it elsewhere when it isn't heard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_consensus::types::GroupId;
+use leasehold_control::{Command, Control, NodeRecord, Refusal, Reply};
+use leasehold_gossip::Load;
+use leasehold_model::{BootTime, Nanos, NodeId};
+use leasehold_wire::peer::{StatusReply, StatusRequest};
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{Inner, Part};
+use crate::calls::{FORM, STATUS};
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(1);
+/// How long the leader may take to say that it leads.
+const STATUS_MAX: Duration = Duration::from_secs(1);
+/// How long a seed may take to answer.
+const ASK_MAX: Duration = Duration::from_secs(1);
+/// How long registering may take.
+const REGISTER_MAX: Duration = Duration::from_secs(3);
+/// Without word of the control group's leader for so long, a node says that it isn't ready. Elections take under a second.
+const SILENT_MAX: Nanos = Nanos::from_secs(4);
+/// Without it for so long, it looks for the others at the seeds.
+const SEEK_AFTER: Nanos = Nanos::from_secs(2);
+/// Gossip that is down for so long makes a line in the log.
+const GOSSIP_DOWN_MAX: Nanos = Nanos::from_secs(10);
+
+/// When this node last had word of the control group's leader.
+#[derive(Debug, Default)]
+pub(super) struct Vitals(Mutex<Heard>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Heard {
+    leader_at: Option<BootTime>,
+    /// The leader says that this node has no part in the group.
+    outside: bool,
+    gossip_at: Option<BootTime>,
+    gossip_told: bool,
+}
+
+/// What the control group's leader said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    /// It leads, and this node has a part in the group.
+    Inside,
+    /// It leads, and this node has none.
+    Outside,
+    /// Nothing.
+    Silence,
+}
+
+impl Vitals {
+    /// # Errors
+    /// Why this node isn't ready, in words.
+    pub(super) fn check(&self, now: BootTime) -> Result<(), String> {
+        let heard = *self.0.lock();
+        if heard.outside {
+            return Err("the control group's leader says that this node has no part in the group".to_owned());
+        }
+        let silent = heard.leader_at.map_or(Nanos::MAX, |at| now.since(at));
+        if silent > SILENT_MAX {
+            return Err("no leader of the control group is heard: this node is cut off from most others, \
+                        or most of them are down"
+                .to_owned());
+        }
+        Ok(())
+    }
+
+    fn silent(&self, now: BootTime) -> Nanos {
+        self.0.lock().leader_at.map_or(Nanos::MAX, |at| now.since(at))
+    }
+
+    fn take(&self, word: Word, now: BootTime) {
+        let mut heard = self.0.lock();
+        match word {
+            Word::Inside => (heard.leader_at, heard.outside) = (Some(now), false),
+            Word::Outside => heard.outside = true,
+            Word::Silence => {}
+        }
+    }
+
+    /// Whether it is time to say that gossip is down.
+    fn gossip(&self, runs: bool, now: BootTime) -> bool {
+        let mut heard = self.0.lock();
+        if runs {
+            (heard.gossip_at, heard.gossip_told) = (Some(now), false);
+            return false;
+        }
+        let since = *heard.gossip_at.get_or_insert(now);
+        let due = now.since(since) > GOSSIP_DOWN_MAX && !heard.gossip_told;
+        heard.gossip_told |= due;
+        due
+    }
+}
+
+/// Starts it all.
+pub(super) fn run(inner: &Arc<Inner>) {
+    let beating = Arc::clone(inner);
+    inner.tasks.spawn(async move {
+        let stop = beating.stop.clone();
+        stop.run_until_cancelled(beat(&beating)).await;
+    });
+    let listening = Arc::clone(inner);
+    inner.tasks.spawn(async move {
+        let stop = listening.stop.clone();
+        stop.run_until_cancelled(listen(&listening)).await;
+    });
+}
+
+/// What takes no time.
+async fn beat(inner: &Inner) {
+    let mut tick = every();
+    let mut before = Usage::read(inner);
+    loop {
+        tick.tick().await;
+        let Some(part) = inner.part.get() else { return };
+        part.router.tick();
+        let now = Usage::read(inner);
+        let led = crate::whereabouts::led(&part.runner, inner.data.node());
+        let leading = u64::try_from(led.len()).unwrap_or(u64::MAX);
+        inner.whereabouts.tell(now.load_since(before, leading), led);
+        before = now;
+        if inner.vitals.gossip(inner.whereabouts.healthy(), inner.clock.boot()) {
+            tracing::warn!("gossip is down: leaders are found more slowly, nothing else changes");
+        }
+    }
+}
+
+/// What asks others.
+async fn listen(inner: &Inner) {
+    let mut tick = every();
+    loop {
+        tick.tick().await;
+        let Some(part) = inner.part.get() else { return };
+        let word = ask_leader(inner, part).await;
+        inner.vitals.take(word, inner.clock.boot());
+        let control = Arc::clone(&inner.control.borrow());
+        if word == Word::Outside || (word == Word::Inside && is_stale(inner, &control)) {
+            register(inner, part, &control).await;
+        }
+        if inner.vitals.silent(inner.clock.boot()) > SEEK_AFTER {
+            seek(inner).await;
+        }
+    }
+}
+
+async fn ask_leader(inner: &Inner, part: &Part) -> Word {
+    let me = inner.data.node();
+    if part.runner.is_leader(GroupId::CONTROL) {
+        return Word::Inside;
+    }
+    let hint = part.runner.leader(GroupId::CONTROL).or_else(|| inner.whereabouts.hint(GroupId::CONTROL));
+    let Some(leader) = hint.filter(|leader| *leader != me) else { return Word::Silence };
+    let request = StatusRequest { groups: vec![GroupId::CONTROL.0], hash: false }.encode();
+    let answer = inner.transport.call(leader, STATUS, GroupId::CONTROL, request, STATUS_MAX).await;
+    let Some(reply) = answer.ok().and_then(|answer| StatusReply::decode(answer).ok()) else {
+        return Word::Silence;
+    };
+    let led =
+        reply.replicas.into_iter().find(|replica| replica.group == GroupId::CONTROL.0 && replica.serving);
+    led.map_or(Word::Silence, |led| {
+        let votes = led.voters.iter().any(|voters| voters.contains(&me));
+        if votes || led.learners.contains(&me) { Word::Inside } else { Word::Outside }
+    })
+}
+
+/// Whether something else is registered of this node than what it is.
+fn is_stale(inner: &Inner, control: &Control) -> bool {
+    let own = &inner.papers.request().record;
+    let known = control.nodes().get(&own.id);
+    known.is_some_and(|known| NodeRecord { standing: own.standing, ..known.clone() } != *own)
+}
+
+async fn register(inner: &Inner, part: &Part, control: &Control) {
+    if control.cluster().is_none() {
+        return;
+    }
+    let record = inner.papers.request().record.clone();
+    let (id, command) = (record.id, Command::Register(record));
+    match part.router.command(command, Instant::now() + REGISTER_MAX).await {
+        Ok(Reply::Refused(Refusal::Replaced(_))) => {
+            inner.fatal.tell(&crate::follow::FollowError::Dead(id).to_string());
+        }
+        Ok(Reply::Refused(why)) => tracing::warn!(%why, "this node can't register"),
+        Ok(Reply::Done | Reply::Rules(_) | Reply::Map(_)) => tracing::info!("registered anew"),
+        Err(error) => tracing::debug!(%error, "not registered yet"),
+    }
+}
+
+/// Nodes may have moved while this one was away: what answers at the seeds and what gossip says of others is tried where the
+/// known address leads nowhere. Who answers there proves itself before anything is believed.
+async fn seek(inner: &Inner) {
+    let me = inner.transport.identity();
+    let away = |node: NodeId| !inner.transport.peers().contains(&(node, true));
+    for seed in &inner.config.seeds {
+        let question = inner.papers.request().clone().encode();
+        let Ok((Some(answers), _)) = inner.transport.call_address(seed, FORM, question, ASK_MAX).await else {
+            continue;
+        };
+        let same = me.is_some_and(|me| me.cluster == answers.cluster && me.node != answers.node);
+        if same && away(answers.node) {
+            inner.transport.set_peer(answers.node, seed);
+        }
+    }
+    let known = Arc::clone(&inner.control.borrow());
+    for member in inner.whereabouts.members().live() {
+        let moved = known
+            .nodes()
+            .get(&member.id)
+            .is_some_and(|node| node.peer_address != member.profile.peer_address);
+        if moved && away(member.id) {
+            inner.transport.set_peer(member.id, &member.profile.peer_address);
+        }
+    }
+}
+
+fn every() -> tokio::time::Interval {
+    let mut tick = interval(EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tick
+}
+
+/// What was used and done so far.
+#[derive(Clone, Copy, Debug)]
+struct Usage {
+    at: BootTime,
+    cpu: Nanos,
+    commands: u64,
+    keys: u64,
+}
+
+impl Usage {
+    fn read(inner: &Inner) -> Self {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let nanos = |number: i64| u64::try_from(number).unwrap_or(0);
+        let counts = inner.part.get().map(|part| part.router.counts()).unwrap_or_default();
+        Self {
+            at: inner.clock.boot(),
+            cpu: Nanos(nanos(time.tv_sec).saturating_mul(1_000_000_000).saturating_add(nanos(time.tv_nsec))),
+            commands: counts.commands.saturating_add(counts.unlogged),
+            keys: inner.part.get().map(|part| part.holdings().keys).unwrap_or_default(),
+        }
+    }
+
+    fn load_since(self, before: Self, leading: u64) -> Load {
+        let millis = (self.at.since(before.at).0 / 1_000_000).max(1);
+        let cpu_micros = self.cpu.0.saturating_sub(before.cpu.0) / 1_000;
+        let commands = self.commands.saturating_sub(before.commands);
+        Load {
+            cpu_millicores: cpu_micros / millis,
+            keys: self.keys,
+            decisions_per_second: commands.saturating_mul(1_000) / millis,
+            leading,
+        }
+    }
+}

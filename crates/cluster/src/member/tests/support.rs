@@ -1,0 +1,171 @@
+//! Nodes to test with, each at ports of its own that stay the same over its restarts.
+
+use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use leasehold_control::Control;
+use leasehold_shard::Bounds;
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Cluster, ClusterConfig, Fatal, Phase, StartError, SystemClock};
+
+/// Whatever has not come by then never comes.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+
+/// Clusters at a time: more would starve each other.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
+pub(crate) async fn turn() -> SemaphorePermit<'static> {
+    TURNS.acquire().await.expect("never closed")
+}
+
+/// Ports for servers: below those that the system hands out to clients.
+static NEXT_PORT: AtomicU32 = AtomicU32::new(0);
+
+fn free_port() -> u16 {
+    let base = std::process::id().wrapping_mul(997) % 20_000;
+    loop {
+        let next = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
+        let port = u16::try_from(10_000 + (base + next) % 20_000).expect("below 30,000");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Where a node lives.
+#[derive(Debug)]
+pub(crate) struct Spot {
+    pub(crate) config: ClusterConfig,
+    dir: TempDir,
+    fatal: Arc<Mutex<Option<String>>>,
+}
+
+/// `founders` nodes that are each other's seeds, then `others` that know them.
+pub(crate) fn spots(founders: usize, others: usize) -> Vec<Spot> {
+    let ports: Vec<(u16, u16)> = (0..founders + others).map(|_| (free_port(), free_port())).collect();
+    let seeds: Vec<String> =
+        ports[..founders].iter().map(|(peers, _)| format!("127.0.0.1:{peers}")).collect();
+    ports.iter().enumerate().map(|(place, ports)| spot(place, *ports, &seeds)).collect()
+}
+
+fn spot(place: usize, (peers, gossip): (u16, u16), seeds: &[String]) -> Spot {
+    let dir = tempfile::tempdir().unwrap();
+    let config = ClusterConfig {
+        name: "main".to_owned(),
+        node: format!("n{place}"),
+        data: dir.path().join("0"),
+        seeds: seeds.to_vec(),
+        peers_listen: ([127, 0, 0, 1], peers).into(),
+        peers_advertise: None,
+        gossip_listen: ([127, 0, 0, 1], gossip).into(),
+        gossip_advertise: None,
+        clients_advertise: format!("127.0.0.1:{}", 40_000 + place),
+        gossip_key: [7; 32],
+        gossip_key_other: None,
+        zone: String::new(),
+        region: String::new(),
+        weight: 100,
+        shards: 4,
+        replicas: 3,
+        rules: vec![("api".into(), "domain: api\n".into())],
+        replace_after: Duration::from_secs(600),
+        bounds: Bounds::default(),
+        snapshot_every: 1_000,
+        keep_entries: 500,
+    };
+    Spot { config, dir, fatal: Arc::default() }
+}
+
+impl Spot {
+    pub(crate) fn peers(&self) -> String {
+        self.config.peers_listen.to_string()
+    }
+
+    /// Why the node said that it can't go on.
+    pub(crate) fn fatal(&self) -> Option<String> {
+        self.fatal.lock().clone()
+    }
+
+    /// From now on the node has an empty data directory.
+    pub(crate) fn empty(&mut self) {
+        let next: u32 = self.config.data.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        self.config.data = self.dir.path().join((next + 1).to_string());
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.config.data.clone()
+    }
+
+    pub(crate) async fn try_start(&self) -> Result<Cluster, StartError> {
+        let told = Arc::clone(&self.fatal);
+        let fatal = Fatal(Arc::new(move |reason: &str| *told.lock() = Some(reason.to_owned())));
+        Cluster::start(self.config.clone(), Arc::new(SystemClock), fatal).await
+    }
+
+    pub(crate) async fn start(&self) -> Cluster {
+        self.try_start().await.unwrap()
+    }
+}
+
+/// Starts all of them, in order.
+pub(crate) async fn start_all(spots: &[Spot]) -> Vec<Cluster> {
+    let mut nodes = Vec::new();
+    for spot in spots {
+        nodes.push(spot.start().await);
+    }
+    nodes
+}
+
+/// The control state of a node, once it is a member and what it should hold.
+pub(crate) async fn member(node: &Cluster, what: &str, holds: impl Fn(&Control) -> bool) -> Arc<Control> {
+    let mut phase = node.phase();
+    let found = timeout(SOON, async {
+        loop {
+            if let Phase::Member(control) = &*phase.borrow_and_update()
+                && holds(control)
+            {
+                return Arc::clone(control);
+            }
+            phase.changed().await.unwrap();
+        }
+    });
+    found.await.unwrap_or_else(|_| panic!("never: {what}; it is {:?}", *node.phase().borrow()))
+}
+
+/// Waits until a node waits, for a reason that contains these words.
+pub(crate) async fn waits(node: &Cluster, words: &str) {
+    let mut phase = node.phase();
+    let found =
+        timeout(SOON, phase.wait_for(|phase| matches!(phase, Phase::Waiting(why) if why.contains(words))));
+    if found.await.is_err() {
+        panic!("never waited for {words:?}; it is {:?}", *node.phase().borrow());
+    }
+}
+
+/// Waits until it holds.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let began = Instant::now();
+    while !holds().await {
+        assert!(began.elapsed() < SOON, "never: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub(crate) async fn healthy(nodes: &[Cluster]) {
+    for node in nodes {
+        until("all are healthy", async || node.health().is_ok()).await;
+    }
+}
+
+pub(crate) async fn stop_all(nodes: &[Cluster]) {
+    for node in nodes {
+        node.shutdown().await;
+    }
+}
