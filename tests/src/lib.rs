@@ -4,6 +4,7 @@
 //! process printed is shown when a test fails. Nothing here knows how a limit is decided.
 
 pub mod binary;
+pub mod bound;
 pub mod clock;
 pub mod example;
 pub mod http;
