@@ -2,6 +2,31 @@
 
 use std::time::{Duration, Instant};
 
+/// Counts nanoseconds from its making, for what several tasks record together.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeline(Instant);
+
+impl Timeline {
+    /// Begins now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "a load on real processes is timed in real time")]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since its beginning.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// The same in ns.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 /// A moment to give up at.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {

@@ -6,15 +6,22 @@
 pub mod binary;
 pub mod bound;
 pub mod clock;
+pub mod cluster;
 pub mod example;
 pub mod http;
+pub mod links;
+pub mod load;
 pub mod node;
+pub mod ports;
 pub mod process;
 pub mod require;
 pub mod upstream;
 
-pub use clock::Deadline;
+pub use clock::{Deadline, Timeline};
+pub use cluster::TestCluster;
 pub use http::{Http, Reply};
+pub use links::Links;
+pub use load::Load;
 pub use node::TestNode;
 pub use process::{Process, free_port};
 pub use require::require;
