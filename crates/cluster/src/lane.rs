@@ -23,7 +23,7 @@ pub(crate) const COMMANDS_PER_MESSAGE_MAX: usize = 1 << 10;
 /// Parts of one message (see [`weight`]), at some 60 bytes each: half of what an entry may have.
 const WEIGHT_PER_MESSAGE_MAX: usize = 32 << 10;
 /// A lane that has had nothing to do for so long ends; the next item starts it anew.
-const IDLE_MAX: Duration = Duration::from_secs(10);
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// What became of one attempt.
 pub(crate) type Attempt = Result<Vec<Reply>, Missed>;
@@ -78,10 +78,10 @@ pub(crate) enum Refused {
 }
 
 impl Lane {
-    /// A lane that runs until nothing has come for a while, or `stop`.
-    pub(crate) fn start<C: Carry>(carry: Arc<C>, stop: CancellationToken) -> Self {
+    /// A lane that runs until nothing has come for `idle`, or `stop`.
+    pub(crate) fn start<C: Carry>(carry: Arc<C>, idle: Duration, stop: CancellationToken) -> Self {
         let (items, taken) = mpsc::channel(COMMANDS_WAITING_MAX);
-        tokio::spawn(async move { stop.clone().run_until_cancelled(run(carry, taken, stop)).await });
+        tokio::spawn(async move { stop.clone().run_until_cancelled(run(carry, taken, idle, stop)).await });
         Self { items, room: Arc::new(Semaphore::new(COMMANDS_WAITING_MAX)) }
     }
 
@@ -103,14 +103,19 @@ impl Lane {
     }
 }
 
-async fn run<C: Carry>(carry: Arc<C>, mut items: mpsc::Receiver<Item>, stop: CancellationToken) {
+async fn run<C: Carry>(
+    carry: Arc<C>,
+    mut items: mpsc::Receiver<Item>,
+    idle: Duration,
+    stop: CancellationToken,
+) {
     let slots = Arc::new(Semaphore::new(C::UNDER_WAY_MAX));
     let mut held_over = None;
     loop {
         let slot = Arc::clone(&slots).acquire_owned().await.expect("nobody closes it");
         let first = match held_over.take() {
             Some(item) => item,
-            None => match timeout(IDLE_MAX, items.recv()).await {
+            None => match timeout(idle, items.recv()).await {
                 Ok(Some(item)) => item,
                 Ok(None) => return,
                 // What was put in meanwhile is still received.
@@ -162,3 +167,6 @@ fn weight(batch: &Batch) -> usize {
     let limits = batch.limits.len() * 2;
     batch.commands.iter().map(|command| named(command) + 1).sum::<usize>() + limits + batch.settled.len()
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,3 +80,6 @@ fn begin(ground: Ground, boot: BootTime, wall: WallTime) -> SteeredClock {
     let line = SteeredClock::continued(anchor.boot, anchor.stamp);
     if ground.empty && wall.0 > line.read(boot).0 { SteeredClock::new(boot, wall) } else { line }
 }
+
+#[cfg(test)]
+mod tests;

@@ -100,3 +100,6 @@ impl<'a> Merging<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

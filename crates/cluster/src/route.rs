@@ -107,3 +107,6 @@ impl Route {
         *avoided = until.max(*avoided);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::counts::Meters;
 use crate::forward::Forwarder;
-use crate::lane::{Carry, Lane, Refused, fits};
+use crate::lane::{Carry, IDLE_MAX, Lane, Refused, fits};
 use crate::led::Led;
 use crate::lines::Lines;
 use crate::machine::ShardMachine;
@@ -282,7 +282,7 @@ fn put<C: Carry>(
             Err(Refused::Ended) => {}
         }
     }
-    let started = lane.insert(Lane::start(Arc::new(carry()), inner.stop.clone()));
+    let started = lane.insert(Lane::start(Arc::new(carry()), IDLE_MAX, inner.stop.clone()));
     started.put(batch, deadline).map_err(|_| Missed::Overloaded)
 }
 

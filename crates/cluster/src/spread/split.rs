@@ -191,3 +191,6 @@ pub(crate) fn split_refund(refund: &Refund, shards: Shards) -> BTreeMap<ShardId,
     }
     parts
 }
+
+#[cfg(test)]
+mod tests;
