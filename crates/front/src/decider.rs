@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use leasehold_limit::check::{Answer, Attribute, Request};
 use leasehold_limit::rules::RuleError;
-use leasehold_model::{Nanos, RequestId, RulesVersion};
+use leasehold_model::{Nanos, RequestId, RulesVersion, ShardId};
+
+use crate::cluster::{AuditEntry, ClusterStatus, Standing};
 
 /// Decides requests.
 pub trait Decider: Send + Sync + 'static {
@@ -34,11 +36,13 @@ pub trait Admin: Send + Sync + 'static {
     /// Source text and version of one domain's rules.
     fn rules_get(&self, domain: &str) -> Option<(String, RulesVersion)>;
 
-    /// Validates one domain's rules and puts them in force. `expected`: only if that version is in force now.
+    /// Validates one domain's rules and puts them in force. `expected`: only if that version is in force now; `by`: who
+    /// asks, for the audit.
     fn rules_put<'a>(
         &'a self,
         text: &'a str,
         expected: Option<RulesVersion>,
+        by: &'a str,
     ) -> impl Future<Output = Result<RulesVersion, AdminError>> + Send + 'a;
 
     /// Validates without putting in force; returns the domain's name.
@@ -55,6 +59,37 @@ pub trait Admin: Send + Sync + 'static {
 
     /// The metrics page, in OpenMetrics text.
     fn metrics(&self) -> String;
+
+    /// The cluster's members and shards. `hashes`: with a hash of each replica's state, which reads all counters.
+    fn cluster(&self, hashes: bool) -> impl Future<Output = Result<ClusterStatus, AdminError>> + Send;
+
+    /// Who changed what and when, oldest first.
+    ///
+    /// # Errors
+    /// The node runs alone, or doesn't know its cluster yet.
+    fn audit(&self) -> Result<Vec<AuditEntry>, AdminError>;
+
+    /// Has another replica lead a shard. `to`: the name or id of its node.
+    fn move_leader<'a>(
+        &'a self,
+        shard: ShardId,
+        to: &'a str,
+    ) -> impl Future<Output = Result<(), AdminError>> + Send + 'a;
+
+    /// Drains a node, brings it back, or declares it dead. `member`: its name or id; `by`: who asks, for the audit.
+    fn set_standing<'a>(
+        &'a self,
+        member: &'a str,
+        standing: Standing,
+        by: &'a str,
+    ) -> impl Future<Output = Result<(), AdminError>> + Send + 'a;
+
+    /// Forgets a node that holds nothing any more. `member`: its name or id; `by`: who asks, for the audit.
+    fn forget<'a>(
+        &'a self,
+        member: &'a str,
+        by: &'a str,
+    ) -> impl Future<Output = Result<(), AdminError>> + Send + 'a;
 }
 
 /// Which counters to make fresh.
@@ -121,6 +156,18 @@ pub enum AdminError {
     /// Writing the rules failed; the old ones stay.
     #[error("{0}")]
     Failed(String),
+    /// Only a cluster can be asked this.
+    #[error("this node runs alone: it is part of no cluster")]
+    Alone,
+    /// There is no such node or shard.
+    #[error("{0}")]
+    NotFound(String),
+    /// The cluster refuses, and nothing changed.
+    #[error("{0}")]
+    Refused(String),
+    /// Nobody who could carry it out answered. Look whether it was carried out before asking again.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// What rules are in force and how the last reload went.
@@ -168,6 +215,6 @@ pub struct Status {
     pub over_limit: u64,
     /// Requests refused since start because a limit could not be asked and declares that to be a refusal.
     pub unavailable: u64,
-    /// Hash of the state, for comparing replicas.
-    pub state_hash: u128,
+    /// Hash of the state, for comparing replicas. `None` in a cluster: there each replica has its own.
+    pub state_hash: Option<u128>,
 }

@@ -4,6 +4,7 @@
 //! answers into bytes. No decision is taken here.
 
 pub mod bounds;
+pub mod cluster;
 mod decider;
 pub mod grpc;
 pub mod http;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
 use leasehold_limit::rules::{self, RuleError};
 use leasehold_limit::{Decision, KeySecret, RetryAfter};
-use leasehold_model::{Nanos, RequestId, RulesVersion};
+use leasehold_model::{Nanos, RequestId, RulesVersion, ShardId};
 use parking_lot::Mutex;
 
+use crate::cluster::{AuditEntry, ClusterStatus, Standing};
 use crate::{Admin, AdminError, CheckError, Decider, Readiness, ResetTarget, RulesStatus, Status};
 
 /// Answers every check alike, after a while if told so.
@@ -18,6 +19,9 @@ pub(crate) struct Fake {
     pub(crate) readiness: Mutex<Readiness>,
     pub(crate) put: Result<RulesVersion, AdminError>,
     pub(crate) asked: Mutex<Vec<Asked>>,
+    pub(crate) cluster: Result<ClusterStatus, AdminError>,
+    /// What an operator told it.
+    pub(crate) told: Mutex<Vec<String>>,
 }
 
 /// What a check asked for.
@@ -37,6 +41,8 @@ impl Fake {
             readiness: Mutex::new(Readiness::Ready),
             put: Ok(RulesVersion(8)),
             asked: Mutex::default(),
+            cluster: Err(AdminError::Alone),
+            told: Mutex::default(),
         }
     }
 
@@ -86,6 +92,7 @@ impl Admin for Fake {
         &'a self,
         _text: &'a str,
         _expected: Option<RulesVersion>,
+        _by: &'a str,
     ) -> Result<RulesVersion, AdminError> {
         self.put.clone()
     }
@@ -114,12 +121,35 @@ impl Admin for Fake {
             allowed: 2,
             over_limit: 3,
             unavailable: 4,
-            state_hash: 255,
+            state_hash: Some(255),
         }
     }
 
     fn metrics(&self) -> String {
         String::new()
+    }
+
+    async fn cluster(&self, _: bool) -> Result<ClusterStatus, AdminError> {
+        self.cluster.clone()
+    }
+
+    fn audit(&self) -> Result<Vec<AuditEntry>, AdminError> {
+        Err(AdminError::Alone)
+    }
+
+    async fn move_leader(&self, shard: ShardId, to: &str) -> Result<(), AdminError> {
+        self.told.lock().push(format!("shard {} to {to}", shard.0));
+        self.cluster.clone().map(drop)
+    }
+
+    async fn set_standing(&self, member: &str, standing: Standing, by: &str) -> Result<(), AdminError> {
+        self.told.lock().push(format!("{member} {} by {by}", standing.name()));
+        self.cluster.clone().map(drop)
+    }
+
+    async fn forget(&self, member: &str, by: &str) -> Result<(), AdminError> {
+        self.told.lock().push(format!("{member} forgotten by {by}"));
+        self.cluster.clone().map(drop)
     }
 }
 

@@ -2,18 +2,30 @@
 
 use std::sync::Arc;
 
+use leasehold_cluster::Cluster;
+use leasehold_front::cluster::{AuditEntry, ClusterStatus, Standing};
 use leasehold_front::{Admin, AdminError, RulesStatus, Status};
 use leasehold_limit::rules::RuleError;
-use leasehold_model::RulesVersion;
+use leasehold_model::{RulesVersion, ShardId};
 
 use crate::authority::Authority;
-use crate::clock;
 use crate::core::Core;
 use crate::metrics::Totals;
+use crate::rules::Keeper;
+use crate::{clock, operate};
+
+impl<A: Authority> Core<A> {
+    fn joined(&self) -> Result<&Cluster, AdminError> {
+        match &self.keeper {
+            Keeper::Files(_) => Err(AdminError::Alone),
+            Keeper::Cluster { cluster, .. } => Ok(cluster),
+        }
+    }
+}
 
 impl<A: Authority> Admin for Core<A> {
     fn rules_get(&self, domain: &str) -> Option<(String, RulesVersion)> {
-        let active = self.rules.active();
+        let active = self.rules.active()?;
         let source = &active.book.domains.get(domain)?.source;
         Some((source.to_string(), active.book.version))
     }
@@ -22,15 +34,13 @@ impl<A: Authority> Admin for Core<A> {
         &'a self,
         text: &'a str,
         expected: Option<RulesVersion>,
+        by: &'a str,
     ) -> Result<RulesVersion, AdminError> {
-        let (rules, text) = (Arc::clone(&self.rules), text.to_owned());
-        tokio::task::spawn_blocking(move || rules.put(&text, expected)).await.unwrap_or_else(|_| {
-            Err(AdminError::Failed("the write was interrupted; read the rules".to_owned()))
-        })
+        self.keeper.put(text, expected, by).await
     }
 
     fn rules_validate(&self, text: &str) -> Result<String, Vec<RuleError>> {
-        self.rules.validate(text)
+        self.rules.parse(text).map(|domain| domain.name.to_string())
     }
 
     fn rules_status(&self) -> RulesStatus {
@@ -58,5 +68,30 @@ impl<A: Authority> Admin for Core<A> {
     fn metrics(&self) -> String {
         let holdings = self.authority.holdings();
         self.metrics.page(holdings.keys, holdings.evicted)
+    }
+
+    async fn cluster(&self, hashes: bool) -> Result<ClusterStatus, AdminError> {
+        operate::status(self.joined()?, hashes).await
+    }
+
+    fn audit(&self) -> Result<Vec<AuditEntry>, AdminError> {
+        operate::audit(self.joined()?)
+    }
+
+    async fn move_leader<'a>(&'a self, shard: ShardId, to: &'a str) -> Result<(), AdminError> {
+        operate::move_leader(self.joined()?, shard, to).await
+    }
+
+    async fn set_standing<'a>(
+        &'a self,
+        member: &'a str,
+        standing: Standing,
+        by: &'a str,
+    ) -> Result<(), AdminError> {
+        operate::set_standing(self.joined()?, member, standing, by).await
+    }
+
+    async fn forget<'a>(&'a self, member: &'a str, by: &'a str) -> Result<(), AdminError> {
+        operate::forget(self.joined()?, member, by).await
     }
 }

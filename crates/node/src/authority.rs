@@ -2,24 +2,37 @@
 //!
 //! Invariant: stamps are taken under the lock that orders the commands, so that a later command never has an earlier one.
 
+mod cluster;
+
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_model::Stamp;
 use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard, SteeredClock};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::clock;
+pub(crate) use cluster::ClusterAuthority;
 
 /// Stamps commands, applies them in one order, and answers.
 pub(crate) trait Authority: Send + Sync + 'static {
-    /// Applies a batch; one reply a command, in order. Nothing happens before the future is polled.
+    /// How long a caller who names no time is kept waiting at most. `None`: nothing here makes anybody wait.
+    fn patience(&self) -> Option<Duration>;
+
+    /// Applies a batch; one reply a command, in order. Nothing happens before the future is polled, and it ends by
+    /// `deadline`.
     ///
     /// # Errors
     /// It could not be applied, or it isn't known whether it was. A retry under the same request ids is safe.
-    fn propose(&self, batch: Batch) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send;
+    fn propose(
+        &self,
+        batch: Batch,
+        deadline: Option<Instant>,
+    ) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send;
 
-    /// What an acquire would be answered now. Takes and records nothing.
+    /// What an acquire would be answered now. Takes and records nothing, and ends by `deadline`.
     ///
     /// # Errors
     /// Nobody who knows can be asked.
@@ -27,20 +40,34 @@ pub(crate) trait Authority: Send + Sync + 'static {
         &self,
         limits: &[LimitSpec],
         acquire: &Acquire,
+        deadline: Option<Instant>,
     ) -> impl Future<Output = Result<Reply, ProposeError>> + Send;
 
-    /// What is held now.
+    /// What is held here now.
     fn holdings(&self) -> Holdings;
 
-    /// Hash of the state, for comparing replicas. Walks all of it, and nothing is decided meanwhile: for an
+    /// Hash of the state of a node that holds all there is. Walks all of it, and nothing is decided meanwhile: for an
     /// operator's question, not for every scrape, and off the async threads.
-    fn state_hash(&self) -> u128;
+    fn state_hash(&self) -> Option<u128>;
+
+    /// Why traffic should not come here although the doors are open and the rules are known.
+    ///
+    /// # Errors
+    /// The reason.
+    fn health(&self) -> Result<(), String>;
 }
 
-/// Nobody answered: the declared failure behaviour of each limit stands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the counters cannot be reached")]
-pub(crate) struct ProposeError;
+/// Why the counters have not answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ProposeError {
+    /// Nobody answered in time: the declared failure behaviour of each limit stands in.
+    #[error("the counters cannot be reached")]
+    Unreachable,
+    /// Nothing was done, and the caller should come back: the declared behaviour would let everybody pass who sends
+    /// enough.
+    #[error("{0}")]
+    Overloaded(&'static str),
+}
 
 /// A shard in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,11 +122,20 @@ impl Line {
 }
 
 impl Authority for LocalAuthority {
-    async fn propose(&self, batch: Batch) -> Result<Vec<Reply>, ProposeError> {
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    async fn propose(&self, batch: Batch, _: Option<Instant>) -> Result<Vec<Reply>, ProposeError> {
         Ok(self.apply(&batch))
     }
 
-    async fn preview(&self, limits: &[LimitSpec], acquire: &Acquire) -> Result<Reply, ProposeError> {
+    async fn preview(
+        &self,
+        limits: &[LimitSpec],
+        acquire: &Acquire,
+        _: Option<Instant>,
+    ) -> Result<Reply, ProposeError> {
         let mut owner = self.owner.lock();
         let at = clock::stamp(&mut owner.line);
         Ok(owner.shard.preview(limits, acquire, at))
@@ -113,7 +149,11 @@ impl Authority for LocalAuthority {
         }
     }
 
-    fn state_hash(&self) -> u128 {
-        self.owner.lock().shard.state_hash()
+    fn state_hash(&self) -> Option<u128> {
+        Some(self.owner.lock().shard.state_hash())
+    }
+
+    fn health(&self) -> Result<(), String> {
+        Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! From a configuration to the parts of a node. Nothing is served yet.
 
+pub(crate) mod cluster;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use crate::config::{Config, CountersConfig, ForwardedBy, ForwardingHeader, XRate
 use crate::core::Core;
 use crate::files::read_text;
 use crate::metrics::Metrics;
-use crate::rules::{LoadError, RulesInForce, Source};
+use crate::rules::{FileRules, Keeper, LoadError, Source};
 
 /// Connections at the operators' door. Beyond: closed at once. A scraper, a dashboard and a few hands need far fewer.
 const ADMIN_CONNECTIONS_MAX: usize = 256;
@@ -51,9 +53,11 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The key secret could not be read, or isn't one.
-    #[error("key_secret_file {path}: {message}")]
+    /// A secret could not be read, or isn't one.
+    #[error("{field} {path}: {message}")]
     Secret {
+        /// The field of the configuration.
+        field: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong and what it must hold.
@@ -69,6 +73,17 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A field can't be as it is on this machine.
+    #[error("{field}: {message}")]
+    Setting {
+        /// The field of the configuration.
+        field: &'static str,
+        /// What is wrong and what to write instead.
+        message: String,
+    },
+    /// The node's part in a cluster could not be taken up.
+    #[error("joining the cluster: {0}")]
+    Cluster(#[source] Box<leasehold_cluster::StartError>),
     /// The system refused something else that a node needs.
     #[error("{what}: {source}")]
     System {
@@ -79,52 +94,67 @@ pub enum StartError {
     },
 }
 
-/// Reads what a node needs and puts it together. Blocks on the disk.
-pub(crate) fn core(config: &Config) -> Result<Core<LocalAuthority>, StartError> {
+/// Reads what a node that runs alone needs and puts it together. Blocks on the disk.
+pub(crate) fn core(config: &Config) -> Result<(Core<LocalAuthority>, Arc<FileRules>), StartError> {
     let secret = secret(config.key_secret_file.as_deref())?;
     let metrics = Arc::new(Metrics::new());
     let source = Source::at(config.rules.as_deref());
     let bounds = shard_bounds(&config.counters);
     let authority = LocalAuthority::new(bounds);
-    let rules = RulesInForce::load(source, secret, Arc::clone(&metrics)).map_err(|error| match error {
-        LoadError::Read(error) => StartError::ReadRules { path: error.path, source: error.source },
-        LoadError::Mistakes(mistakes) => StartError::Rules(mistakes),
-    })?;
-    let demands_max = usize::try_from(bounds.items_max).unwrap_or(usize::MAX);
-    let rules = rules.since_by(authority.line()).with_fallback_domain(config.authorize.domain.clone());
-    Ok(Core::new(Arc::new(rules), authority, metrics, demands_max))
+    let fallback_domain = config.authorize.domain.clone();
+    let rules = FileRules::load(source, secret, Arc::clone(&metrics), fallback_domain)?;
+    let rules = Arc::new(rules.since_by(authority.line()));
+    let keeper = Keeper::Files(Arc::clone(&rules));
+    Ok((Core::new(keeper, authority, metrics, demands_max(bounds)), rules))
 }
 
-fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {
-    let mut bytes = [0; SECRET_BYTES];
-    let Some(path) = path else {
-        getrandom::fill(&mut bytes).map_err(|error| StartError::System {
-            what: "drawing a key secret",
-            source: std::io::Error::other(error.to_string()),
-        })?;
-        return Ok(KeySecret::new(bytes));
-    };
-    let wrong = |message: String| StartError::Secret { path: path.to_owned(), message };
-    let text = read_text(path, SECRET_FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
-    let digits = text.trim();
-    let format = || {
-        wrong(format!(
-            "it must hold {} hexadecimal digits; make one by openssl rand -hex 16",
-            SECRET_BYTES * 2
-        ))
-    };
-    if digits.len() != SECRET_BYTES * 2 || !digits.is_ascii() {
-        return Err(format());
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        let pair = &digits[index * 2..index * 2 + 2];
-        // `from_str_radix` takes a sign.
-        if pair.starts_with('+') {
-            return Err(format());
+/// Counters that one request may be charged to.
+fn demands_max(bounds: Bounds) -> usize {
+    usize::try_from(bounds.items_max).unwrap_or(usize::MAX)
+}
+
+impl From<LoadError> for StartError {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Read(error) => Self::ReadRules { path: error.path, source: error.source },
+            LoadError::Mistakes(mistakes) => Self::Rules(mistakes),
         }
-        *byte = u8::from_str_radix(pair, 16).map_err(|_| format())?;
     }
+}
+
+/// The configured secret, or a new one.
+fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {
+    let Some(path) = path else { return random_secret() };
+    let wrong = |message| StartError::Secret { field: "key_secret_file", path: path.to_owned(), message };
+    let text = read_text(path, SECRET_FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
+    let digits = SECRET_BYTES * 2;
+    let bytes: [u8; SECRET_BYTES] = from_hex(text.trim()).ok_or_else(|| {
+        wrong(format!(
+            "it must hold {digits} hexadecimal digits; make one by openssl rand -hex {SECRET_BYTES}"
+        ))
+    })?;
     Ok(KeySecret::new(bytes))
+}
+
+fn random_secret() -> Result<KeySecret, StartError> {
+    let mut bytes = [0; SECRET_BYTES];
+    getrandom::fill(&mut bytes).map_err(|error| StartError::System {
+        what: "drawing a key secret",
+        source: std::io::Error::other(error.to_string()),
+    })?;
+    Ok(KeySecret::new(bytes))
+}
+
+/// Bytes written as twice as many hexadecimal digits, and nothing else.
+fn from_hex<const N: usize>(digits: &str) -> Option<[u8; N]> {
+    if digits.len() != N * 2 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[index * 2..index * 2 + 2], 16).ok()?;
+    }
+    Some(bytes)
 }
 
 fn shard_bounds(counters: &CountersConfig) -> Bounds {

@@ -257,7 +257,7 @@ impl Config {
                     .to_owned(),
             );
         };
-        node.as_deref().map_or(Ok(()), fields::check_name)?;
+        node.as_deref().map_or(Ok(()), check_node_name)?;
         cluster.node = node.or(cluster.node.take());
         cluster.data = data.unwrap_or_else(|| std::mem::take(&mut cluster.data));
         Ok(self)
@@ -275,6 +275,11 @@ impl Config {
         }
         config
     }
+}
+
+/// Whether a node can be called so; what to write instead.
+pub(crate) fn check_node_name(name: &str) -> Result<(), String> {
+    fields::check_name(name)
 }
 
 impl Default for Config {

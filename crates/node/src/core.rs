@@ -4,50 +4,48 @@ use std::sync::Arc;
 
 use leasehold_front::Readiness;
 use leasehold_model::BootTime;
-use parking_lot::RwLock;
 
 use crate::authority::Authority;
 use crate::clock;
 use crate::fullness::Fullness;
+use crate::gate::Gate;
 use crate::metrics::Metrics;
-use crate::rules::RulesInForce;
+use crate::rules::{Keeper, RulesInForce};
 
 /// The process behind the doors.
 #[derive(Debug)]
 pub(crate) struct Core<A> {
     pub(crate) rules: Arc<RulesInForce>,
+    pub(crate) keeper: Keeper,
     pub(crate) authority: Arc<A>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) started: BootTime,
     /// Counters that one request may be charged to; more are refused as invalid.
     pub(crate) demands_max: usize,
     pub(crate) fullness: Fullness,
-    readiness: RwLock<Readiness>,
+    pub(crate) gate: Arc<Gate>,
 }
 
 impl<A: Authority> Core<A> {
-    pub(crate) fn new(
-        rules: Arc<RulesInForce>,
-        authority: A,
-        metrics: Arc<Metrics>,
-        demands_max: usize,
-    ) -> Self {
+    pub(crate) fn new(keeper: Keeper, authority: A, metrics: Arc<Metrics>, demands_max: usize) -> Self {
         Self {
-            rules,
+            rules: Arc::clone(keeper.in_force()),
+            keeper,
             authority: Arc::new(authority),
             metrics,
             started: clock::boot(),
             demands_max,
             fullness: Fullness::default(),
-            readiness: RwLock::new(Readiness::NotReady("starting".to_owned())),
+            gate: Arc::new(Gate::closed("starting")),
         }
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
-        self.readiness.read().clone()
-    }
-
-    pub(crate) fn set_readiness(&self, readiness: Readiness) {
-        *self.readiness.write() = readiness;
+        match self.gate.get() {
+            Readiness::Ready => {
+                self.authority.health().map_or_else(Readiness::NotReady, |()| Readiness::Ready)
+            }
+            closed @ Readiness::NotReady(_) => closed,
+        }
     }
 }

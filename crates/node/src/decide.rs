@@ -15,7 +15,7 @@ use leasehold_limit::check::{Answer, RETRY_UNDECIDED, Request};
 use leasehold_limit::rules::{Rule, RuleBook};
 use leasehold_model::{Key, RequestId};
 use leasehold_shard::{Acquire, Batch, Command, LimitSpec, Refusal, Reply, Reset};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::authority::{Authority, ProposeError};
 use crate::clock;
@@ -33,9 +33,9 @@ impl<A: Authority> Decider for Core<A> {
         budget: Option<Duration>,
     ) -> Result<Answer, CheckError> {
         let started = clock::boot();
-        let active = self.rules.active();
-        let deadline = Deadline::within(budget);
-        let planned = || Plan::new(&active.book, request, self.rules.secret(), self.demands_max);
+        let active = self.rules.active().ok_or_else(|| self.without_rules())?;
+        let deadline = Deadline::within(budget.or_else(|| self.authority.patience()));
+        let planned = || Plan::new(&active.book, request, &active.secret, self.demands_max);
         let mut plan = planned()?;
         let mut rounds = 0;
         while self.settle(&mut plan, request.request_id, deadline).await? == Settled::KeysFull {
@@ -45,7 +45,7 @@ impl<A: Authority> Decider for Core<A> {
                 return Err(overloaded("the domain holds as many counters as it may"));
             }
             plan = planned()?;
-            self.leave_out_what_has_no_room(&mut plan, deadline).await;
+            self.leave_out_what_has_no_room(&mut plan, deadline).await?;
         }
         let answer = plan.into_answer();
         if answer.matched().next().is_none() {
@@ -66,14 +66,15 @@ impl<A: Authority> Decider for Core<A> {
     }
 
     async fn reset<'a>(&'a self, target: ResetTarget<'a>) -> Result<u32, CheckError> {
-        let active = self.rules.active();
+        let active = self.rules.active().ok_or_else(|| self.without_rules())?;
         let keys = reset_keys(&active.book, target)?;
+        let deadline = Deadline::within(self.authority.patience());
         let batch =
             Batch { limits: Vec::new(), commands: vec![Command::Reset(Reset { keys })], ..Batch::default() };
-        match self.authority.propose(batch).await.as_deref() {
+        match self.authority.propose(batch, deadline.0).await.as_deref() {
             Ok([Reply::Reset(held)]) => Ok(*held),
             Ok(_) => Err(bounds::invalid("attributes", "they match more rules than one reset may name")),
-            Err(error @ ProposeError) => Err(overloaded(error)),
+            Err(error) => Err(overloaded(error)),
         }
     }
 
@@ -88,6 +89,14 @@ impl<A: Authority> Decider for Core<A> {
 }
 
 impl<A: Authority> Core<A> {
+    /// Without rules nothing can be decided, not even that nothing applies.
+    fn without_rules(&self) -> CheckError {
+        match self.readiness() {
+            Readiness::NotReady(reason) => overloaded(reason),
+            Readiness::Ready => overloaded("the rules are not known yet"),
+        }
+    }
+
     /// Asks the counters. What stays unasked in the plan has its declared failure behaviour stand in.
     async fn settle(
         &self,
@@ -99,7 +108,7 @@ impl<A: Authority> Core<A> {
             return Ok(Settled::Done);
         }
         if plan.is_refused() || plan.only_peeks() {
-            self.look(plan, deadline).await;
+            self.look(plan, deadline).await?;
             return Ok(Settled::Done);
         }
         self.take(plan, id, deadline).await
@@ -107,14 +116,19 @@ impl<A: Authority> Core<A> {
 
     /// A flood of new counters must not switch off the limits whose counters are there: only the demands that need a
     /// new counter count as unavailable, and the rest is charged, unless one of them declares that to be a refusal.
-    async fn leave_out_what_has_no_room(&self, plan: &mut Plan, deadline: Deadline) {
-        let looked = self.preview(plan.limits(), plan.as_peeks(), deadline).await;
-        let Some(Reply::Acquired(looked)) = looked else { return };
+    async fn leave_out_what_has_no_room(
+        &self,
+        plan: &mut Plan,
+        deadline: Deadline,
+    ) -> Result<(), CheckError> {
+        let looked = self.preview(plan.limits(), plan.as_peeks(), deadline).await?;
+        let Some(Reply::Acquired(looked)) = looked else { return Ok(()) };
         plan.let_go_of_new(&looked.decisions);
-        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await;
+        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await?;
         if let Some(Reply::Refused(Refusal::KeysFull(_))) = asked {
             plan.give_up_new(&looked.decisions);
         }
+        Ok(())
     }
 
     /// Takes what is planned, and the demands out of the plan.
@@ -124,7 +138,7 @@ impl<A: Authority> Core<A> {
         id: Option<RequestId>,
         deadline: Deadline,
     ) -> Result<Settled, CheckError> {
-        let asked = deadline.keep(self.authority.propose(plan.take_batch(id))).await;
+        let asked = deadline.keep(self.authority.propose(plan.take_batch(id), deadline.0)).await?;
         match asked.and_then(|mut replies| replies.pop()) {
             Some(reply) => settle_by(plan, reply),
             None => Ok(Settled::Done),
@@ -132,18 +146,19 @@ impl<A: Authority> Core<A> {
     }
 
     /// Asks without taking: for peeks, and for a request that is refused whatever the counters say.
-    async fn look(&self, plan: &mut Plan, deadline: Deadline) {
-        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await;
-        let Some(Reply::Acquired(mut looked)) = asked else { return };
+    async fn look(&self, plan: &mut Plan, deadline: Deadline) -> Result<(), CheckError> {
+        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await?;
+        let Some(Reply::Acquired(mut looked)) = asked else { return Ok(()) };
         if plan.only_peeks() {
-            let no_room = self.without_room(plan, &looked.decisions, deadline).await;
+            let no_room = self.without_room(plan, &looked.decisions, deadline).await?;
             plan.decided(&looked);
-            return plan.no_room_for(&no_room);
+            plan.no_room_for(&no_room);
+            return Ok(());
         }
         if looked.admitted {
             // What would be taken isn't: the counters as they are now.
-            let seen = self.preview(plan.limits(), plan.as_peeks(), deadline).await;
-            let Some(Reply::Acquired(seen)) = seen else { return };
+            let seen = self.preview(plan.limits(), plan.as_peeks(), deadline).await?;
+            let Some(Reply::Acquired(seen)) = seen else { return Ok(()) };
             for (asked, seen) in looked.decisions.iter_mut().zip(seen.decisions) {
                 // A shadow's refusal stays one.
                 if asked.allowed {
@@ -152,20 +167,26 @@ impl<A: Authority> Core<A> {
             }
         }
         plan.decided(&looked);
+        Ok(())
     }
 
     /// The demands, by place, that a check instead of this peek would find no room for. `looks` are the counters as they
     /// are.
-    async fn without_room(&self, plan: &Plan, looks: &[Decision], deadline: Deadline) -> Vec<usize> {
+    async fn without_room(
+        &self,
+        plan: &Plan,
+        looks: &[Decision],
+        deadline: Deadline,
+    ) -> Result<Vec<usize>, CheckError> {
         let new: Vec<_> = (0..looks.len()).filter(|&place| plan.is_new(place, &looks[place])).collect();
         if new.is_empty() {
-            return new;
+            return Ok(new);
         }
         let mut checks = plan.as_checks();
-        let asked = self.preview(plan.limits(), checks.clone(), deadline).await;
-        let Some(Reply::Refused(Refusal::KeysFull(_))) = asked else { return Vec::new() };
+        let asked = self.preview(plan.limits(), checks.clone(), deadline).await?;
+        let Some(Reply::Refused(Refusal::KeysFull(_))) = asked else { return Ok(Vec::new()) };
         plan.let_go_of_new_among(&mut checks, looks);
-        match self.preview(plan.limits(), checks, deadline).await {
+        Ok(match self.preview(plan.limits(), checks, deadline).await? {
             Some(Reply::Acquired(asked)) if asked.admitted => {
                 new.into_iter().filter(|&place| asked.decisions[place].granted == 0).collect()
             }
@@ -173,11 +194,16 @@ impl<A: Authority> Core<A> {
             Some(Reply::Acquired(_)) => Vec::new(),
             // Refused by those that declare it: the others aren't charged, and say what they hold.
             _ => new.into_iter().filter(|&place| !plan.may_go_uncharged(place)).collect(),
-        }
+        })
     }
 
-    async fn preview(&self, limits: &[LimitSpec], acquire: Acquire, deadline: Deadline) -> Option<Reply> {
-        deadline.keep(self.authority.preview(limits, &acquire)).await
+    async fn preview(
+        &self,
+        limits: &[LimitSpec],
+        acquire: Acquire,
+        deadline: Deadline,
+    ) -> Result<Option<Reply>, CheckError> {
+        deadline.keep(self.authority.preview(limits, &acquire, deadline.0)).await
     }
 }
 
@@ -201,14 +227,22 @@ impl Deadline {
     }
 
     /// What an authority answers in time. `None`: it didn't, and the declared failure behaviour stands in.
-    async fn keep<T>(self, asked: impl Future<Output = Result<T, ProposeError>>) -> Option<T> {
-        let answered = match self.0 {
-            None => asked.await,
-            // Not worth a counter's time. An answer that nobody waits for must not be charged, so it isn't even begun.
-            Some(deadline) if deadline <= Instant::now() => return None,
-            Some(deadline) => timeout_at(deadline, asked).await.unwrap_or(Err(ProposeError)),
-        };
-        answered.inspect_err(|error| tracing::debug!(%error, "not decided")).ok()
+    async fn keep<T>(
+        self,
+        asked: impl Future<Output = Result<T, ProposeError>>,
+    ) -> Result<Option<T>, CheckError> {
+        // Not worth a counter's time. An answer that nobody waits for must not be charged, so it isn't even begun.
+        if self.0.is_some_and(|deadline| deadline <= Instant::now()) {
+            return Ok(None);
+        }
+        match asked.await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error @ ProposeError::Unreachable) => {
+                tracing::debug!(%error, "not decided");
+                Ok(None)
+            }
+            Err(error @ ProposeError::Overloaded(_)) => Err(overloaded(error)),
+        }
     }
 }
 

@@ -12,9 +12,12 @@ mod core;
 mod decide;
 pub mod files;
 mod fullness;
+mod gate;
 pub mod logging;
+mod membership;
 mod metrics;
 mod node;
+mod operate;
 mod rules;
 
 pub use boot::StartError;

@@ -10,6 +10,10 @@ use crate::config::{LogConfig, LogFormat};
 /// Replaces `log.level` when set.
 pub const LEVEL_VARIABLE: &str = "LEASEHOLD_LOG";
 
+/// Libraries that log their own workings at the levels of an operator's timeline; what counts of it is said by those who
+/// use them. A level that names them replaces this.
+const QUIET: &str = "openraft=error,chitchat=error";
+
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
@@ -56,6 +60,9 @@ fn filter(level: &str) -> Result<EnvFilter, LogError> {
     if level.split(',').any(|part| !part.contains('=') && !is_level(part.trim())) {
         return Err(unknown());
     }
+    // What is said later of the same target counts.
+    let level =
+        if level.trim().eq_ignore_ascii_case("off") { level.to_owned() } else { format!("{QUIET},{level}") };
     EnvFilter::try_new(level).map_err(|_| unknown())
 }
 
@@ -71,6 +78,15 @@ fn log_panics() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_quiet_unless_they_are_named() {
+        let level = |given: &str| filter(given).expect("a level").to_string();
+        assert!(level("debug").contains("openraft=error"));
+        assert!(level("debug,openraft=debug").contains("openraft=debug"));
+        assert!(!level("debug,openraft=debug").contains("openraft=error"));
+        assert_eq!(level("off"), "off");
+    }
 
     #[test]
     fn a_level_is_a_word_or_a_list() {

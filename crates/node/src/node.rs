@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_cluster::{Cluster, SystemClock};
 use leasehold_front::{ClientDoor, Door, Readiness, RulesStatus, ServerLimits, admin_router, serve};
 use leasehold_limit::rules::RuleBook;
 use tokio::net::TcpListener;
@@ -12,11 +13,13 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::authority::LocalAuthority;
+use crate::authority::{Authority, LocalAuthority};
 use crate::boot::{self, StartError};
-use crate::config::Config;
+use crate::config::{ClusterConfig, Config};
 use crate::core::Core;
-use crate::rules::{self, Watch};
+use crate::gate::Gate;
+use crate::membership::Membership;
+use crate::rules::{self, Keeper, Watch};
 
 /// How often time moves on when nothing is asked, so that counters that equal fresh ones are dropped.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -28,16 +31,22 @@ const BACKGROUND_WITHIN: Duration = Duration::from_secs(1);
 /// How long a door may take to close after its drain has ended.
 const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
 
+/// How long a node of a cluster takes to hand the shards that it leads to others before it stops serving. What is left
+/// then is taken over by an election.
+const HAND_OVER_WITHIN: Duration = Duration::from_secs(3);
+
 /// A node that serves until it is [drained](Self::drain). Dropped, it stops as well, without waiting for anything.
 #[derive(Debug)]
 pub struct Node {
-    core: Arc<Core<LocalAuthority>>,
+    keeper: Keeper,
+    gate: Arc<Gate>,
     clients: Served,
     admin: Served,
-    /// Watching and sweeping.
+    /// Watching and sweeping, or following the cluster.
     background: TaskTracker,
     drain: Duration,
-    stop: DropGuard,
+    stop: CancellationToken,
+    _stopped: DropGuard,
 }
 
 /// A door that is open.
@@ -48,34 +57,81 @@ struct Served {
     task: JoinHandle<usize>,
 }
 
+/// Both ports, open, with nobody behind them yet.
+struct Ports {
+    clients: (TcpListener, SocketAddr),
+    admin: (TcpListener, SocketAddr),
+}
+
 impl Node {
-    /// Reads the rules, binds both ports and serves. Ready when it returns.
+    /// Reads the rules, binds the ports and serves. A node that runs alone is ready when it returns; one of a cluster when
+    /// the cluster has formed and its rules are known, which its readiness tells.
     ///
     /// # Errors
     /// [`StartError`] names the field or file to mend.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let (config, core) = read(config).await?;
+        match config.cluster.clone() {
+            None => Self::start_alone(config).await,
+            Some(cluster) => Self::start_in_cluster(config, cluster).await,
+        }
+    }
+
+    async fn start_alone(config: Config) -> Result<Self, StartError> {
+        let (config, (core, rules)) = read(config, boot::core).await?;
+        let watch = Watch::new(Arc::clone(&rules));
+        let ports = Ports::bind(&config).await?;
         let core = Arc::new(core);
-        let watch = Watch::new(Arc::clone(&core.rules));
-        let clients = bind("clients.listen", config.clients.listen).await?;
-        let admin = bind("admin.listen", config.admin.listen).await?;
-
         // Connections that wait in the ports' queues already are answered by a node that says it is ready.
-        core.set_readiness(Readiness::Ready);
-        let stop = CancellationToken::new();
-        let door = ClientDoor::new(Arc::clone(&core), boot::http_door(&config));
-        let clients = Served::open(clients, door, boot::client_limits(&config), &stop);
-        let door = admin_router(Arc::clone(&core));
-        let admin = Served::open(admin, door, boot::admin_limits(), &stop);
-        let background = TaskTracker::new();
-        background.spawn(watch.run(stop.clone()));
-        background.spawn(sweep(Arc::clone(&core), stop.clone()));
-        background.close();
+        core.gate.set(Readiness::Ready);
+        let node = Self::serve(&config, ports, &core);
+        node.background.spawn(watch.run(node.stop.clone()));
+        node.background.spawn(sweep(core, node.stop.clone()));
+        let version = rules.in_force().version();
+        let (clients, admin) = (node.clients.addr, node.admin.addr);
+        tracing::info!(%clients, %admin, rules = %rules.source(), %version, "serving");
+        Ok(node)
+    }
 
-        let version = core.rules.active().book.version;
-        tracing::info!(clients = %clients.addr, admin = %admin.addr, rules = %core.rules.source(), %version, "serving");
-        let drain = boot::client_limits(&config).drain_timeout;
-        Ok(Self { core, clients, admin, background, drain, stop: stop.drop_guard() })
+    async fn start_in_cluster(config: Config, named: ClusterConfig) -> Result<Self, StartError> {
+        let prepared = {
+            let named = named.clone();
+            move |config: &Config| boot::cluster::prepare(config, &named)
+        };
+        let (config, prepared) = read(config, prepared).await?;
+        let ports = Ports::bind(&config).await?;
+        let part = boot::cluster::part(&config, &named, &prepared, ports.clients.1);
+        let cluster = Cluster::start(part, Arc::new(SystemClock), boot::cluster::fatal()).await?;
+        let (core, rules) = boot::cluster::core(&config, &named.name, &prepared, cluster.clone());
+        let core = Arc::new(core);
+        let follow = Membership::new(cluster.clone(), rules, Arc::clone(&core.gate), prepared.first);
+        let node = Self::serve(&config, ports, &core);
+        node.background.spawn(follow.follow(node.stop.clone()));
+        let (clients, admin, addresses) = (node.clients.addr, node.admin.addr, cluster.addresses());
+        tracing::info!(
+            %clients, %admin, peers = %addresses.peers, gossip = %addresses.gossip, cluster = named.name,
+            node = prepared.node, id = %cluster.node(), "serving, and joining the cluster"
+        );
+        Ok(node)
+    }
+
+    /// Opens both doors.
+    fn serve<A: Authority>(config: &Config, ports: Ports, core: &Arc<Core<A>>) -> Self {
+        let stop = CancellationToken::new();
+        let door = ClientDoor::new(Arc::clone(core), boot::http_door(config));
+        let limits = boot::client_limits(config);
+        let drain = limits.drain_timeout;
+        let clients = Served::open(ports.clients, door, limits, &stop);
+        let admin = Served::open(ports.admin, admin_router(Arc::clone(core)), boot::admin_limits(), &stop);
+        Self {
+            keeper: core.keeper.clone(),
+            gate: Arc::clone(&core.gate),
+            clients,
+            admin,
+            background: TaskTracker::new(),
+            drain,
+            stop: stop.clone(),
+            _stopped: stop.drop_guard(),
+        }
     }
 
     /// Where clients are served: the configured address, with the port that was bound.
@@ -90,37 +146,63 @@ impl Node {
         self.admin.addr
     }
 
-    /// The rules in force.
+    /// Whether traffic should come here.
+    #[must_use]
+    pub fn readiness(&self) -> Readiness {
+        match (self.gate.get(), &self.keeper) {
+            (Readiness::Ready, Keeper::Cluster { cluster, .. }) => {
+                cluster.health().map_or_else(Readiness::NotReady, |()| Readiness::Ready)
+            }
+            (readiness, Keeper::Files(_) | Keeper::Cluster { .. }) => readiness,
+        }
+    }
+
+    /// The rules in force; of version 0, without a domain, while none are known.
     #[must_use]
     pub fn rules(&self) -> Arc<RuleBook> {
-        Arc::clone(&self.core.rules.active().book)
+        self.keeper.in_force().active().map_or_else(Arc::default, |active| Arc::clone(&active.book))
     }
 
     /// What is in force and how the last reload went.
     #[must_use]
     pub fn rules_status(&self) -> RulesStatus {
-        self.core.rules.status()
+        self.keeper.in_force().status()
     }
 
-    /// Reads the rules again now, as SIGHUP does. Returns when they are in force or refused.
+    /// Reads the rules again now, as SIGHUP does. Returns when they are in force or refused. In a cluster there is nothing
+    /// to read.
     pub async fn reload_rules(&self) -> RulesStatus {
-        rules::reload(&self.core.rules).await;
+        if let Keeper::Files(files) = &self.keeper {
+            rules::reload(files).await;
+        }
         self.rules_status()
     }
 
-    /// Stops gracefully: not ready first, then no new connections, then what is in flight finishes, within the
-    /// configured `drain_seconds`. Returns whether everything finished in time.
+    /// Stops gracefully: not ready first; then a node of a cluster hands over what it leads, while it still serves; then no
+    /// new connections, then what is in flight finishes, within the configured `drain_seconds`. Returns whether everything
+    /// finished in time.
     ///
     /// Operators are served to the end, so that they see the drain.
     pub async fn drain(self) -> bool {
         tracing::info!(seconds = self.drain.as_secs(), "draining");
-        self.core.set_readiness(Readiness::NotReady("draining".to_owned()));
+        self.gate.drain();
+        let cluster = match &self.keeper {
+            Keeper::Files(_) => None,
+            Keeper::Cluster { cluster, .. } => Some(cluster),
+        };
+        if let Some(cluster) = cluster {
+            cluster.hand_over(HAND_OVER_WITHIN.min(self.drain)).await;
+        }
         let clients = self.clients.close(self.drain.saturating_add(CUT_OFF_WITHIN)).await;
         // Operators who only look lose nothing.
         drop(self.admin.close(boot::ADMIN_DRAIN.saturating_add(CUT_OFF_WITHIN)).await);
-        drop(self.stop);
+        self.stop.cancel();
+        self.background.close();
         if timeout(BACKGROUND_WITHIN, self.background.wait()).await.is_err() {
             tracing::warn!("reading the rules takes long, and is left behind");
+        }
+        if let Some(cluster) = cluster {
+            cluster.shutdown().await;
         }
         match clients {
             Ok(0) => tracing::info!("stopped"),
@@ -128,6 +210,15 @@ impl Node {
             Err(Stuck) => tracing::warn!("stopped before everything in flight had finished"),
         }
         matches!(clients, Ok(0))
+    }
+}
+
+impl Ports {
+    async fn bind(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            clients: bind("clients.listen", config.clients.listen).await?,
+            admin: bind("admin.listen", config.admin.listen).await?,
+        })
     }
 }
 
@@ -157,11 +248,12 @@ impl Served {
 #[derive(Debug)]
 struct Stuck;
 
-async fn read(config: Config) -> Result<(Config, Core<LocalAuthority>), StartError> {
-    let reading = tokio::task::spawn_blocking(move || {
-        let core = boot::core(&config)?;
-        Ok((config, core))
-    });
+/// Reads files off the async threads.
+async fn read<T: Send + 'static>(
+    config: Config,
+    files: impl FnOnce(&Config) -> Result<T, StartError> + Send + 'static,
+) -> Result<(Config, T), StartError> {
+    let reading = tokio::task::spawn_blocking(move || files(&config).map(|read| (config, read)));
     reading.await.unwrap_or_else(|error| {
         Err(StartError::System { what: "reading rules and secret", source: std::io::Error::other(error) })
     })

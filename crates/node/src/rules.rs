@@ -1,47 +1,46 @@
-//! The rules in force: read as a whole, validated as a whole, swapped as a whole.
+//! The rules in force: built as a whole, swapped as a whole, whoever keeps them.
 //!
-//! Invariants: a bad set leaves the old one in force; the version counts up by one at each accepted change and at
-//! nothing else; whoever changes rules (watcher, SIGHUP, operator) holds `change` meanwhile, so that no change is lost
-//! and an operator's own write is not taken for somebody else's.
+//! Invariants: a bad set leaves the old one in force, and versions only go up. Who keeps rules is [`files`] for a node that
+//! runs alone and [`cluster`] for one of several; nothing here knows where they come from.
 
+mod cluster;
+mod files;
+mod keeper;
 mod source;
 mod store;
 mod watcher;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-use leasehold_front::{AdminError, DomainStatus, RulesStatus};
+use arc_swap::ArcSwapOption;
+use leasehold_front::{DomainStatus, RulesStatus};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{Domain, RuleBook, RuleError, SENT_TEXT, parse};
 use leasehold_model::{RulesVersion, Stamp};
 use parking_lot::Mutex;
 
-use crate::authority::Line;
 use crate::metrics::{Metrics, RuleMeters};
+pub(crate) use cluster::{ClusterRules, FirstRules};
+pub(crate) use files::{FileRules, LoadError};
+pub(crate) use keeper::Keeper;
+pub(crate) use source::Source;
 pub use source::rule_files;
-pub(crate) use source::{ReadError, RuleFile, Source};
 pub(crate) use watcher::{Watch, reload};
 
 /// Mistakes of one reload that are logged one by one; all of them are in the status.
 const MISTAKES_LOGGED_MAX: usize = 50;
 
-/// The rules in force, and how they change.
+/// The rules in force, if any are known yet.
 #[derive(Debug)]
 pub(crate) struct RulesInForce {
-    source: Source,
-    secret: KeySecret,
+    /// Where they come from, for people.
+    source: String,
+    /// Keys counter names until a set brings its own secret.
+    first_secret: KeySecret,
     metrics: Arc<Metrics>,
-    /// Tells since when a rule set is in force. `None`: each always was.
-    line: Option<Line>,
     /// The domain of requests that name none. Without rules they all pass, so the log warns of that.
     fallback_domain: Option<String>,
-    active: ArcSwap<Active>,
-    /// The files that were last looked at, in force or refused. `None`: they could not be read. Held by whoever changes
-    /// rules.
-    change: Mutex<Option<Vec<RuleFile>>>,
+    active: ArcSwapOption<Active>,
     history: Mutex<History>,
 }
 
@@ -50,21 +49,8 @@ pub(crate) struct RulesInForce {
 pub(crate) struct Active {
     pub(crate) book: Arc<RuleBook>,
     pub(crate) meters: RuleMeters,
-    /// What it was made from.
-    files: Vec<RuleFile>,
-    /// Which file holds which domain.
-    homes: BTreeMap<Arc<str>, PathBuf>,
-}
-
-/// What a reload came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reload {
-    /// Nothing is different from the last time.
-    Unchanged,
-    /// New rules are in force.
-    Accepted(RulesVersion),
-    /// There are mistakes; the old rules stay.
-    Refused,
+    /// Keys the names of its counters.
+    pub(crate) secret: KeySecret,
 }
 
 #[derive(Debug, Default)]
@@ -74,52 +60,105 @@ struct History {
     refused: u64,
 }
 
-/// Why there are no rules to start with.
-#[derive(Debug)]
-pub(crate) enum LoadError {
-    Read(ReadError),
-    Mistakes(Vec<RuleError>),
-}
-
 impl RulesInForce {
-    /// Reads the first rules: without them a node doesn't start.
-    pub(crate) fn load(source: Source, secret: KeySecret, metrics: Arc<Metrics>) -> Result<Self, LoadError> {
-        let files = source.read().map_err(LoadError::Read)?;
-        let first = RulesVersion(1);
-        let active = build(files.clone(), first, &secret, &metrics).map_err(LoadError::Mistakes)?;
-        metrics.rules_version(first);
-        Ok(Self {
-            source,
-            secret,
-            metrics,
-            line: None,
-            fallback_domain: None,
-            active: ArcSwap::from_pointee(active),
-            change: Mutex::new(Some(files)),
-            history: Mutex::default(),
-        })
+    /// None yet.
+    pub(crate) fn unknown(
+        source: String,
+        first_secret: KeySecret,
+        metrics: Arc<Metrics>,
+        fallback_domain: Option<String>,
+    ) -> Self {
+        let (active, history) = (ArcSwapOption::empty(), Mutex::default());
+        Self { source, first_secret, metrics, fallback_domain, active, history }
     }
 
-    /// These, with later sets in force since what `line` says when they are swapped in.
-    pub(crate) fn since_by(self, line: Line) -> Self {
-        Self { line: Some(line), ..self }
+    /// The rule set in force. `None`: it isn't known yet.
+    pub(crate) fn active(&self) -> Option<Arc<Active>> {
+        self.active.load_full()
     }
 
-    /// These, with a warning now and at each change while `domain` has no rules.
-    pub(crate) fn with_fallback_domain(self, domain: Option<String>) -> Self {
-        let rules = Self { fallback_domain: domain, ..self };
-        rules.warn_of_missing(None);
-        rules
+    /// The secret that keys counter names.
+    pub(crate) fn secret(&self) -> KeySecret {
+        self.active.load().as_ref().map_or_else(|| self.first_secret.clone(), |active| active.secret.clone())
+    }
+
+    /// The version in force; 0 while none is.
+    pub(crate) fn version(&self) -> RulesVersion {
+        self.active.load().as_ref().map_or(RulesVersion(0), |active| active.book.version)
+    }
+
+    /// What is in force and how the last reload went.
+    pub(crate) fn status(&self) -> RulesStatus {
+        let active = self.active();
+        let history = self.history.lock();
+        let domains = active.iter().flat_map(|active| active.book.domains.values()).map(domain_status);
+        RulesStatus {
+            version: active.as_ref().map_or(RulesVersion(0), |active| active.book.version),
+            source: self.source.clone(),
+            domains: domains.collect(),
+            errors: history.mistakes.clone(),
+            reloads_accepted: history.accepted,
+            reloads_refused: history.refused,
+        }
+    }
+
+    /// Validates one domain's rules.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    pub(crate) fn parse(&self, text: &str) -> Result<Domain, Vec<RuleError>> {
+        parse(SENT_TEXT, text, &self.secret())
+    }
+
+    /// A set of these texts, each with the name that mistakes are reported under. Also the domains, in their order.
+    fn build<'t>(
+        &self,
+        version: RulesVersion,
+        since: Stamp,
+        secret: &KeySecret,
+        texts: impl Iterator<Item = (String, &'t str)>,
+    ) -> Result<(Active, Vec<Arc<str>>), Vec<RuleError>> {
+        let domains = domains(texts, secret)?;
+        let names = domains.iter().map(|(_, domain)| Arc::clone(&domain.name)).collect();
+        let book = RuleBook { since, ..RuleBook::new(version, domains)? };
+        let meters = self.metrics.meters(&book);
+        Ok((Active { book: Arc::new(book), meters, secret: secret.clone() }, names))
+    }
+
+    /// Puts a set in force that nobody changed to: the first one.
+    fn begin(&self, first: Active) {
+        self.swap(first);
+    }
+
+    /// Puts a changed set in force.
+    fn accept(&self, next: Active) -> RulesVersion {
+        let version = self.swap(next);
+        self.metrics.reload_accepted();
+        let mut history = self.history.lock();
+        history.mistakes.clear();
+        history.accepted += 1;
+        tracing::info!(%version, source = self.source, "new rules are in force");
+        version
+    }
+
+    fn swap(&self, next: Active) -> RulesVersion {
+        let version = next.book.version;
+        let next = Arc::new(next);
+        let old = self.active.swap(Some(Arc::clone(&next)));
+        if let Some(old) = &old {
+            self.metrics.forget_rules_missing_from(&old.book, &next.book);
+        }
+        self.metrics.rules_version(version);
+        self.warn_of_missing(old.as_ref().map(|old| &*old.book), &next.book);
+        version
     }
 
     /// Warns of domains without rules that had some, or that requests fall back to: their requests pass without a limit.
-    fn warn_of_missing(&self, old: Option<&RuleBook>) {
-        let active = self.active.load();
-        for domain in old.map(|old| domains_missing_from(old, &active.book)).unwrap_or_default() {
+    fn warn_of_missing(&self, old: Option<&RuleBook>, new: &RuleBook) {
+        for domain in old.map(|old| domains_missing_from(old, new)).unwrap_or_default() {
             tracing::warn!(domain, "this domain has no rules any more: its requests pass without a limit");
         }
-        if let Some(domain) =
-            self.fallback_domain.as_deref().filter(|name| !active.book.domains.contains_key(*name))
+        if let Some(domain) = self.fallback_domain.as_deref().filter(|name| !new.domains.contains_key(*name))
         {
             tracing::warn!(
                 domain,
@@ -128,164 +167,38 @@ impl RulesInForce {
         }
     }
 
-    /// The rule set in force.
-    pub(crate) fn active(&self) -> Arc<Active> {
-        self.active.load_full()
-    }
-
-    /// The secret that keys counter names.
-    pub(crate) fn secret(&self) -> &KeySecret {
-        &self.secret
-    }
-
-    /// Where the rules come from.
-    pub(crate) fn source(&self) -> &Source {
-        &self.source
-    }
-
-    /// Looks at the files and puts what has changed in force. Blocks on the disk.
-    pub(crate) fn reload(&self) -> Reload {
-        self.catch_up(&mut self.change.lock())
-    }
-
-    /// Validates one domain's rules, writes them to their file and puts them in force. Blocks on the disk.
-    pub(crate) fn put(&self, text: &str, expected: Option<RulesVersion>) -> Result<RulesVersion, AdminError> {
-        let mut seen = self.change.lock();
-        self.catch_up(&mut seen);
-        let active = self.active();
-        let current = active.book.version;
-        if let Some(expected) = expected.filter(|expected| *expected != current) {
-            return Err(AdminError::Conflict { expected, current });
-        }
-        let domain = parse(SENT_TEXT, text, &self.secret).map_err(AdminError::Invalid)?;
-        let path = self.source.path_for(&domain.name, &active.homes)?;
-        if active.book.domains.get(&domain.name).is_some_and(|held| *held.source == *text) {
-            return Ok(current);
-        }
-        let files = replaced(self.others(seen.as_deref())?, &path, text);
-        let next = build(files.clone(), successor(current), &self.secret, &self.metrics)
-            .map_err(AdminError::Invalid)?;
-        store::write(&path, text)?;
-        *seen = Some(files);
-        Ok(self.accept(next))
-    }
-
-    /// The files that one is replaced among. A folder that can't be read hides the limits of other domains; a file that
-    /// can't be read holds nothing but what is replaced.
-    fn others<'a>(&self, seen: Option<&'a [RuleFile]>) -> Result<&'a [RuleFile], AdminError> {
-        match (seen, &self.source) {
-            (Some(files), _) => Ok(files),
-            (None, Source::File(_) | Source::BuiltIn) => Ok(&[]),
-            (None, Source::Folder(_)) => {
-                let history = self.history.lock();
-                let why = history.mistakes.first().map(ToString::to_string).unwrap_or_default();
-                Err(AdminError::Failed(format!("the other rules cannot be read: {why}")))
-            }
-        }
-    }
-
-    /// What is in force and how the last reload went.
-    pub(crate) fn status(&self) -> RulesStatus {
-        let active = self.active();
-        let history = self.history.lock();
-        let domains = active.book.domains.values().map(domain_status).collect();
-        RulesStatus {
-            version: active.book.version,
-            source: self.source.to_string(),
-            domains,
-            errors: history.mistakes.clone(),
-            reloads_accepted: history.accepted,
-            reloads_refused: history.refused,
-        }
-    }
-
-    /// Validates one domain's rules; returns its name.
-    pub(crate) fn validate(&self, text: &str) -> Result<String, Vec<RuleError>> {
-        parse(SENT_TEXT, text, &self.secret).map(|domain| domain.name.to_string())
-    }
-
-    fn catch_up(&self, seen: &mut Option<Vec<RuleFile>>) -> Reload {
-        let files = match self.source.read() {
-            Ok(files) => files,
-            Err(error) => {
-                *seen = None;
-                return self.refuse(vec![error.into_mistake()]);
-            }
-        };
-        if seen.as_ref() == Some(&files) {
-            return Reload::Unchanged;
-        }
-        *seen = Some(files.clone());
-        let active = self.active();
-        if files == active.files {
-            self.history.lock().mistakes.clear();
-            tracing::info!(version = %active.book.version, "the rules on disk are again those in force");
-            return Reload::Unchanged;
-        }
-        let built = build(files, successor(active.book.version), &self.secret, &self.metrics);
-        match built {
-            Ok(next) => Reload::Accepted(self.accept(next)),
-            Err(mistakes) => self.refuse(mistakes),
-        }
-    }
-
-    fn accept(&self, mut next: Active) -> RulesVersion {
-        Arc::make_mut(&mut next.book).since = self.line.as_ref().map_or(Stamp::ZERO, Line::now);
-        let version = next.book.version;
-        let old = self.active.swap(Arc::new(next));
-        self.metrics.forget_rules_missing_from(&old.book, &self.active.load().book);
-        self.metrics.rules_version(version);
-        self.metrics.reload_accepted();
-        self.warn_of_missing(Some(&old.book));
-        let mut history = self.history.lock();
-        history.mistakes.clear();
-        history.accepted += 1;
-        tracing::info!(%version, source = %self.source, "new rules are in force");
-        version
-    }
-
-    fn refuse(&self, mistakes: Vec<RuleError>) -> Reload {
+    /// Notes a set that was not put in force. Returns whether these mistakes are news.
+    fn refuse(&self, mistakes: Vec<RuleError>) -> bool {
         let mut history = self.history.lock();
         if history.mistakes == mistakes {
-            return Reload::Unchanged;
+            return false;
         }
         for mistake in mistakes.iter().take(MISTAKES_LOGGED_MAX) {
             let place = format!("{}:{}:{}", mistake.file, mistake.line, mistake.column);
             let (field, fix) = (&mistake.field, &mistake.fix);
             tracing::warn!(place, field, fix, "rules refused: {}", mistake.message);
         }
-        let version = self.active.load().book.version;
-        tracing::warn!(mistakes = mistakes.len(), %version, "the old rules stay in force");
+        tracing::warn!(mistakes = mistakes.len(), version = %self.version(), "the old rules stay in force");
         self.metrics.reload_refused();
         history.mistakes = mistakes;
         history.refused += 1;
-        Reload::Refused
+        true
     }
 }
 
-fn build(
-    files: Vec<RuleFile>,
-    version: RulesVersion,
+/// Reads texts, each with the name that its mistakes are reported under.
+fn domains<'t>(
+    texts: impl Iterator<Item = (String, &'t str)>,
     secret: &KeySecret,
-    metrics: &Metrics,
-) -> Result<Active, Vec<RuleError>> {
-    let (mut domains, mut homes, mut mistakes) = (Vec::new(), BTreeMap::new(), Vec::new());
-    for file in &files {
-        let name = file.path.display().to_string();
-        match parse(&name, &file.text, secret) {
-            Ok(domain) => {
-                homes.insert(Arc::clone(&domain.name), file.path.clone());
-                domains.push((name, domain));
-            }
+) -> Result<Vec<(String, Domain)>, Vec<RuleError>> {
+    let (mut domains, mut mistakes) = (Vec::new(), Vec::new());
+    for (name, text) in texts {
+        match parse(&name, text, secret) {
+            Ok(domain) => domains.push((name, domain)),
             Err(found) => mistakes.extend(found),
         }
     }
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
-    let book = RuleBook::new(version, domains)?;
-    let meters = metrics.meters(&book);
-    Ok(Active { book: Arc::new(book), meters, files, homes })
+    if mistakes.is_empty() { Ok(domains) } else { Err(mistakes) }
 }
 
 /// Domains that had rules and have none now.
@@ -294,17 +207,6 @@ fn domains_missing_from<'o>(old: &'o RuleBook, new: &RuleBook) -> Vec<&'o str> {
         |book: &RuleBook, name: &str| book.domains.get(name).is_some_and(|held| !held.rules.is_empty());
     let names = old.domains.keys().map(|name| &**name);
     names.filter(|name| limited(old, name) && !limited(new, name)).collect()
-}
-
-fn replaced(files: &[RuleFile], path: &Path, text: &str) -> Vec<RuleFile> {
-    let mut files: Vec<_> = files.iter().filter(|file| file.path != path).cloned().collect();
-    files.push(RuleFile { path: path.to_owned(), text: text.to_owned() });
-    files.sort();
-    files
-}
-
-fn successor(version: RulesVersion) -> RulesVersion {
-    RulesVersion(version.0.saturating_add(1))
 }
 
 fn domain_status(domain: &Domain) -> DomainStatus {

@@ -102,13 +102,19 @@ fn not_started(error: StartError) -> Failure {
             let next = bind_step(field, source);
             Failure::error(anyhow::Error::new(error).context(format!("cannot listen on {addr}"))).next(next)
         }
-        StartError::ReadRules { .. } | StartError::Secret { .. } => Failure::usage(error),
-        StartError::System { .. } => Failure::error(error),
+        StartError::ReadRules { .. } | StartError::Secret { .. } | StartError::Setting { .. } => {
+            Failure::usage(error)
+        }
+        StartError::Cluster(_) | StartError::System { .. } => Failure::error(error),
     }
 }
 
 fn bind_step(field: &str, source: &std::io::Error) -> String {
-    let flag = if field.starts_with("admin") { "--admin" } else { "--http" };
+    let flag = match field {
+        "clients.listen" => "--http",
+        "admin.listen" => "--admin",
+        _ => return format!("choose another address with {field} in the configuration"),
+    };
     if source.kind() == std::io::ErrorKind::AddrInUse {
         return format!(
             "another process has it; choose another with {flag} 127.0.0.1:PORT (in a configuration: {field})"

@@ -1,12 +1,16 @@
-//! `leasehold.v1.Admin`: rules and status, for the operators' port.
+//! `leasehold.v1.Admin`: rules, status and the cluster, for the operators' port.
 //!
 //! Wrong rules are `INVALID_ARGUMENT` with every mistake in the details, another version in force is `ABORTED`, rules that
-//! this process may not write are `FAILED_PRECONDITION`, a failed write is `INTERNAL`.
+//! this process may not write and what the cluster refuses are `FAILED_PRECONDITION`, a failed write is `INTERNAL`.
 
+mod cluster;
+
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::extract::ConnectInfo;
 use leasehold_limit::rules::RuleError;
-use leasehold_model::RulesVersion;
+use leasehold_model::{RulesVersion, ShardId};
 use leasehold_wire::duration;
 use leasehold_wire::proto::leasehold::v1;
 use leasehold_wire::proto::leasehold::v1::admin_server::AdminServer;
@@ -46,10 +50,11 @@ impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
         &self,
         request: tonic::Request<v1::PutRulesRequest>,
     ) -> Result<Response<v1::PutRulesResponse>, Status> {
+        let by = by(&request);
         let message = request.into_inner();
         within_bounds(&message.text)?;
         let expected = message.expected_version.map(RulesVersion);
-        let put = self.admin.rules_put(&message.text, expected).await;
+        let put = self.admin.rules_put(&message.text, expected, &by).await;
         let version = put.map_err(|error| admin_status(&error))?;
         Ok(Response::new(v1::PutRulesResponse { version: version.0 }))
     }
@@ -104,9 +109,66 @@ impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
             allowed: status.allowed,
             over_limit: status.over_limit,
             unavailable: status.unavailable,
-            state_hash: format!("{:032x}", status.state_hash),
+            state_hash: status.state_hash.map(|hash| format!("{hash:032x}")).unwrap_or_default(),
         }))
     }
+
+    async fn cluster(
+        &self,
+        request: tonic::Request<v1::ClusterRequest>,
+    ) -> Result<Response<v1::ClusterResponse>, Status> {
+        let status =
+            self.admin.cluster(request.into_inner().hashes).await.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(cluster::response(status)))
+    }
+
+    async fn audit(
+        &self,
+        _request: tonic::Request<v1::AuditRequest>,
+    ) -> Result<Response<v1::AuditResponse>, Status> {
+        let entries = self.admin.audit().map_err(|error| admin_status(&error))?;
+        let entries = entries.into_iter().map(cluster::audit_entry).collect();
+        Ok(Response::new(v1::AuditResponse { entries }))
+    }
+
+    async fn move_leader(
+        &self,
+        request: tonic::Request<v1::MoveLeaderRequest>,
+    ) -> Result<Response<v1::MoveLeaderResponse>, Status> {
+        let v1::MoveLeaderRequest { shard, to } = request.into_inner();
+        let moved = self.admin.move_leader(ShardId(shard), &to).await;
+        moved.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(v1::MoveLeaderResponse {}))
+    }
+
+    async fn set_standing(
+        &self,
+        request: tonic::Request<v1::SetStandingRequest>,
+    ) -> Result<Response<v1::SetStandingResponse>, Status> {
+        let by = by(&request);
+        let message = request.into_inner();
+        let standing = cluster::standing(message.standing())
+            .ok_or_else(|| status::invalid("standing", "name active, draining or dead"))?;
+        let set = self.admin.set_standing(&message.member, standing, &by).await;
+        set.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(v1::SetStandingResponse {}))
+    }
+
+    async fn forget(
+        &self,
+        request: tonic::Request<v1::ForgetRequest>,
+    ) -> Result<Response<v1::ForgetResponse>, Status> {
+        let by = by(&request);
+        let forgotten = self.admin.forget(&request.into_inner().member, &by).await;
+        forgotten.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(v1::ForgetResponse {}))
+    }
+}
+
+/// Who asks, for the audit.
+fn by<T>(request: &tonic::Request<T>) -> String {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    crate::http::who(peer)
 }
 
 fn within_bounds(text: &str) -> Result<(), Status> {
@@ -118,8 +180,12 @@ fn admin_status(error: &AdminError) -> Status {
     match error {
         AdminError::Invalid(errors) => status::invalid_rules(errors),
         AdminError::Conflict { .. } => Status::aborted(format!("expected_version: {error}")),
-        AdminError::ReadOnly(_) => Status::failed_precondition(error.to_string()),
+        AdminError::ReadOnly(_) | AdminError::Alone | AdminError::Refused(_) => {
+            Status::failed_precondition(error.to_string())
+        }
         AdminError::Failed(_) => Status::internal(error.to_string()),
+        AdminError::NotFound(_) => Status::not_found(error.to_string()),
+        AdminError::Unavailable(_) => Status::unavailable(error.to_string()),
     }
 }
 

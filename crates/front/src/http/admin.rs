@@ -1,14 +1,17 @@
-//! Routes for operators: rules, status and metrics, on a port of their own.
+//! Routes for operators: rules, status, metrics and the cluster, on a port of their own.
 //!
 //! A rule file is YAML as on disk. `GET /v1/rules/{domain}` sends its version as `ETag`; a `PUT` with that in `If-Match`
 //! changes the rules only if nobody else did meanwhile (412 otherwise).
 
+mod cluster;
+
 use std::future::{self, Ready};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{ConnectInfo, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, get, on};
 use bytes::Bytes;
@@ -37,6 +40,7 @@ pub fn admin_routes<D: Decider + Admin>(admin: Arc<D>) -> Router {
         .route("/v1/rules", get(rules::<D>).fallback(get_only))
         .route("/v1/rules:validate", on(MethodFilter::POST, validate::<D>).fallback(post_only))
         .route("/v1/rules/{domain}", get(rules_of::<D>).put(put_rules::<D>).fallback(get_or_put))
+        .merge(cluster::routes())
         .fallback(not_found)
         .with_state(admin)
 }
@@ -50,6 +54,11 @@ GET  /v1/rules            what is in force, how the last reload went
 GET  /v1/rules/DOMAIN     one domain's rules
 PUT  /v1/rules/DOMAIN     other rules for it; If-Match: \"VERSION\" guards against a lost change
 POST /v1/rules:validate   every mistake in a rule file, without putting it in force
+GET  /v1/cluster          members and shards
+GET  /v1/audit            who changed what and when
+POST /v1/shards/N/leader  another leader for a shard: {\"to\": \"NODE\"}
+POST /v1/members/NODE     {\"standing\": \"draining\"}, \"active\" or \"dead\"
+DELETE /v1/members/NODE   forgets a node that holds nothing any more
 GET  /livez, /readyz
 ";
 
@@ -80,7 +89,7 @@ async fn status<D: Admin>(State(admin): State<Arc<D>>) -> Response {
         "allowed": status.allowed,
         "over_limit": status.over_limit,
         "unavailable": status.unavailable,
-        "state_hash": format!("{:032x}", status.state_hash),
+        "state_hash": status.state_hash.map(|hash| format!("{hash:032x}")),
     }))
 }
 
@@ -138,7 +147,7 @@ async fn put_rules<D: Admin>(
             let fix = format!("the file is for domain {named:?}; send it to /v1/rules/{named}");
             return Err(Problem::field("domain", &fix));
         }
-        let version = admin.rules_put(text, expected).await?;
+        let version = admin.rules_put(text, expected, &who(parts.extensions.get())).await?;
         let mut response = json(&json!({ "domain": domain, "version": version.0 }));
         response.headers_mut().insert(ETAG, etag(version));
         Ok(response)
@@ -151,6 +160,11 @@ async fn validate<D: Admin>(State(admin): State<Arc<D>>, request: Request) -> Re
     let body = body::read(&parts.headers, body, bounds::RULES_BYTES_MAX).await?;
     let domain = admin.rules_validate(text(&body)?).map_err(Problem::rules)?;
     Ok(json(&json!({ "domain": domain, "valid": true })))
+}
+
+/// Who asks, for the audit: nothing is known of them but where they come from.
+pub(crate) fn who(peer: Option<&ConnectInfo<SocketAddr>>) -> String {
+    peer.map_or_else(|| "operator".to_owned(), |ConnectInfo(peer)| format!("operator at {}", peer.ip()))
 }
 
 fn text(body: &Bytes) -> Result<&str, Problem> {

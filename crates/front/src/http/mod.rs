@@ -25,6 +25,7 @@ mod request;
 mod routes;
 
 pub use admin::admin_routes;
+pub(crate) use admin::who;
 pub(crate) use config::RESET_OFF;
 pub use config::{AuthorizeConfig, ForwardedBy, HttpConfig, RateLimitFields, XRateLimit};
 pub(crate) use origin::refuse_other_sites;

@@ -109,6 +109,9 @@ impl From<AdminError> for Problem {
             AdminError::Conflict { .. } => Self::new(StatusCode::PRECONDITION_FAILED, detail),
             AdminError::ReadOnly(_) => Self::new(StatusCode::FORBIDDEN, detail),
             AdminError::Failed(_) => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
+            AdminError::Alone | AdminError::NotFound(_) => Self::new(StatusCode::NOT_FOUND, detail),
+            AdminError::Refused(_) => Self::new(StatusCode::CONFLICT, detail),
+            AdminError::Unavailable(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail),
         }
     }
 }

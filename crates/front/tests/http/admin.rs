@@ -1,18 +1,21 @@
 //! The operators' routes over a test double.
 
+mod cluster;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use http::{Method, Request};
+use leasehold_front::cluster::{AuditEntry, ClusterStatus, Standing};
 use leasehold_front::http::admin_routes;
 use leasehold_front::{
     Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,
 };
 use leasehold_limit::check::{Answer, Request as Checked};
 use leasehold_limit::rules::RuleError;
-use leasehold_model::{Nanos, RequestId, RulesVersion};
+use leasehold_model::{Nanos, RequestId, RulesVersion, ShardId, Stamp};
 use serde_json::json;
 
 use crate::double::{Reply, send};
@@ -21,6 +24,8 @@ use crate::double::{Reply, send};
 struct Operated {
     put: Result<RulesVersion, AdminError>,
     told: Mutex<Vec<(String, Option<RulesVersion>)>>,
+    cluster: Result<ClusterStatus, AdminError>,
+    operations: Mutex<Vec<String>>,
 }
 
 fn mistake() -> RuleError {
@@ -61,6 +66,7 @@ impl Admin for Operated {
         &self,
         text: &str,
         expected: Option<RulesVersion>,
+        _: &str,
     ) -> Result<RulesVersion, AdminError> {
         self.told.lock().unwrap().push((text.to_owned(), expected));
         std::future::ready(self.put.clone()).await
@@ -90,17 +96,53 @@ impl Admin for Operated {
             allowed: 8,
             over_limit: 9,
             unavailable: 10,
-            state_hash: 0xabc,
+            state_hash: Some(0xabc),
         }
     }
 
     fn metrics(&self) -> String {
         "# EOF\n".into()
     }
+
+    async fn cluster(&self, _: bool) -> Result<ClusterStatus, AdminError> {
+        std::future::ready(self.cluster.clone()).await
+    }
+
+    fn audit(&self) -> Result<Vec<AuditEntry>, AdminError> {
+        let entry =
+            AuditEntry { at: Stamp(1_500_000_001), by: "ann".into(), what: "node 1 is draining".into() };
+        self.cluster.clone().map(|_| vec![entry])
+    }
+
+    async fn move_leader(&self, shard: ShardId, to: &str) -> Result<(), AdminError> {
+        self.operate(format!("shard {} to {to}", shard.0)).await
+    }
+
+    async fn set_standing(&self, member: &str, standing: Standing, by: &str) -> Result<(), AdminError> {
+        self.operate(format!("{member} {} by {by}", standing.name())).await
+    }
+
+    async fn forget(&self, member: &str, by: &str) -> Result<(), AdminError> {
+        self.operate(format!("{member} forgotten by {by}")).await
+    }
+}
+
+impl Operated {
+    async fn operate(&self, what: String) -> Result<(), AdminError> {
+        self.operations.lock().unwrap().push(what);
+        std::future::ready(self.cluster.clone().map(drop)).await
+    }
 }
 
 fn routes(put: Result<RulesVersion, AdminError>) -> (Arc<Operated>, Router) {
-    let admin = Arc::new(Operated { put, told: Mutex::default() });
+    operated(put, Err(AdminError::Alone))
+}
+
+fn operated(
+    put: Result<RulesVersion, AdminError>,
+    cluster: Result<ClusterStatus, AdminError>,
+) -> (Arc<Operated>, Router) {
+    let admin = Arc::new(Operated { put, told: Mutex::default(), cluster, operations: Mutex::default() });
     (Arc::clone(&admin), admin_routes(admin))
 }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::authority::{Holdings, LocalAuthority};
 use crate::logging::kept::Log;
 use crate::metrics::{Metrics, Totals};
-use crate::rules::{RulesInForce, Source};
+use crate::rules::{FileRules, Keeper, RulesInForce, Source};
 
 fn core_on<A: Authority>(authority: A, rules: &str) -> Core<A> {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -19,8 +19,8 @@ fn core_on<A: Authority>(authority: A, rules: &str) -> Core<A> {
     std::fs::write(&path, rules).expect("written");
     let metrics = Arc::new(Metrics::new());
     let secret = KeySecret::new([7; 16]);
-    let rules = RulesInForce::load(Source::File(path), secret, Arc::clone(&metrics)).expect("valid rules");
-    Core::new(Arc::new(rules), authority, metrics, 256)
+    let rules = FileRules::load(Source::File(path), secret, Arc::clone(&metrics), None).expect("valid rules");
+    Core::new(Keeper::Files(Arc::new(rules)), authority, metrics, 256)
 }
 
 fn core(rules: &str) -> Core<LocalAuthority> {
@@ -211,11 +211,13 @@ async fn retried(rules: [&str; 2]) -> [(Verdict, Vec<bool>, bool); 2] {
     std::fs::write(&path, rules[0]).expect("written");
     let metrics = Arc::new(Metrics::new());
     let secret = KeySecret::new([7; 16]);
-    let in_force = RulesInForce::load(Source::File(path), secret, Arc::clone(&metrics)).expect("valid rules");
-    let core = Core::new(Arc::new(in_force), LocalAuthority::new(Bounds::default()), metrics, 256);
+    let files = FileRules::load(Source::File(path), secret, Arc::clone(&metrics), None).expect("valid rules");
+    let files = Arc::new(files);
+    let keeper = Keeper::Files(Arc::clone(&files));
+    let core = Core::new(keeper, LocalAuthority::new(Bounds::default()), metrics, 256);
     let request = Request { request_id: Some(RequestId { session: 1, seq: 1 }), ..request(&[], 2) };
     let first = core.check(&request, None).await.expect("decided");
-    core.rules.put(rules[1], None).expect("valid rules");
+    files.put(rules[1], None).expect("valid rules");
     let again = core.check(&request, None).await.expect("the same request");
     [first, again].map(|answer| {
         let violated = answer.matched().map(leasehold_limit::check::RuleAnswer::violated).collect();
@@ -361,40 +363,77 @@ async fn a_reset_makes_the_named_counters_fresh() {
     assert!(core.reset(ResetTarget { domain: "other", ..target }).await.is_err());
 }
 
-/// An authority that never answers.
-struct Silent;
+/// An authority that answers this, at its deadline.
+struct Failing(ProposeError);
 
-impl Authority for Silent {
-    fn propose(&self, _: Batch) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send {
-        std::future::pending()
+impl Failing {
+    async fn fail(&self, deadline: Option<Instant>) -> ProposeError {
+        tokio::time::sleep_until(deadline.expect("a caller's or its own")).await;
+        self.0.clone()
+    }
+}
+
+impl Authority for Failing {
+    fn patience(&self) -> Option<Duration> {
+        Some(Duration::from_millis(1))
     }
 
-    fn preview(
+    async fn propose(&self, _: Batch, deadline: Option<Instant>) -> Result<Vec<Reply>, ProposeError> {
+        Err(self.fail(deadline).await)
+    }
+
+    async fn preview(
         &self,
         _: &[LimitSpec],
         _: &Acquire,
-    ) -> impl Future<Output = Result<Reply, ProposeError>> + Send {
-        std::future::pending()
+        deadline: Option<Instant>,
+    ) -> Result<Reply, ProposeError> {
+        Err(self.fail(deadline).await)
     }
 
     fn holdings(&self) -> Holdings {
         Holdings { keys: 0, evicted: 0 }
     }
 
-    fn state_hash(&self) -> u128 {
-        0
+    fn state_hash(&self) -> Option<u128> {
+        None
+    }
+
+    fn health(&self) -> Result<(), String> {
+        Ok(())
     }
 }
 
 #[tokio::test]
 async fn a_deadline_ends_in_the_declared_failure_and_not_in_a_queue() {
-    for budget in [Duration::ZERO, Duration::from_millis(2)] {
+    for budget in [Some(Duration::ZERO), Some(Duration::from_millis(2)), None] {
         for (on_unavailable, verdict) in [("allow", Verdict::Allowed), ("deny", Verdict::Unavailable)] {
-            let core = core_on(Silent, &everybody_and_users(on_unavailable));
-            let answer = core.check(&request(&[("user", "u")], 1), Some(budget)).await.expect("an answer");
+            let core = core_on(Failing(ProposeError::Unreachable), &everybody_and_users(on_unavailable));
+            let answer = core.check(&request(&[("user", "u")], 1), budget).await.expect("an answer");
             assert_eq!((answer.verdict, answer.degraded), (verdict, true));
         }
     }
+}
+
+#[tokio::test]
+async fn overload_is_told_and_lets_nobody_pass() {
+    let core = core_on(Failing(ProposeError::Overloaded("too many")), &everybody_and_users("allow"));
+    for cost in [0, 1] {
+        let answered = core.check(&request(&[("user", "u")], cost), None).await;
+        let Err(CheckError::Overloaded { reason, .. }) = answered else { panic!("{answered:?}") };
+        assert_eq!(reason, "too many");
+    }
+}
+
+#[tokio::test]
+async fn without_rules_nothing_is_decided() {
+    let mut core = core(TEN_BY_USER);
+    let (secret, metrics) = (KeySecret::new([7; 16]), Arc::clone(&core.metrics));
+    core.rules = Arc::new(RulesInForce::unknown("nowhere".to_owned(), secret, metrics, None));
+    core.gate.set(Readiness::NotReady("waiting for b".to_owned()));
+    let answered = core.check(&request(&[("user", "u")], 1), None).await;
+    let Err(CheckError::Overloaded { reason, .. }) = answered else { panic!("{answered:?}") };
+    assert_eq!(reason, "waiting for b");
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ async fn every_decision_in_process_is_taken() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("rules.yaml");
     std::fs::write(&path, text).expect("written");
-    let core = boot::core(&Config { rules: Some(path), ..Config::default() }).expect("valid");
+    let (core, _) = boot::core(&Config { rules: Some(path), ..Config::default() }).expect("valid");
     let users: Vec<_> = (0..10_000).map(|user| format!("user-{user}")).collect();
     let (rounds, allowed) = (if cfg!(debug_assertions) { 1 } else { 100 }, AtomicUsize::new(0));
     for _ in 0..3 {

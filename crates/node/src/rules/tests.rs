@@ -2,13 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leasehold_front::AdminError;
 use leasehold_model::Nanos;
 use leasehold_shard::Bounds;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use super::files::Reload;
 use super::*;
 use crate::authority::LocalAuthority;
 use crate::logging::kept::Log;
@@ -24,12 +27,22 @@ fn bad() -> &'static str {
     "domain: d\nlimits:\n  - { name: a, limit: 5/fortnight }\n"
 }
 
-fn load(source: Source) -> RulesInForce {
-    RulesInForce::load(source, KeySecret::new([1; 16]), Arc::new(Metrics::new())).expect("valid rules")
+fn load(source: Source) -> FileRules {
+    load_for(source, None)
+}
+
+fn load_for(source: Source, fallback_domain: Option<&str>) -> FileRules {
+    let fallback_domain = fallback_domain.map(str::to_owned);
+    FileRules::load(source, KeySecret::new([1; 16]), Arc::new(Metrics::new()), fallback_domain)
+        .expect("valid rules")
+}
+
+fn book(rules: &FileRules) -> Arc<RuleBook> {
+    Arc::clone(&rules.in_force().active().expect("loaded").book)
 }
 
 /// One file in a folder of its own.
-fn one_file(text: &str) -> (TempDir, PathBuf, RulesInForce) {
+fn one_file(text: &str) -> (TempDir, PathBuf, FileRules) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("rules.yaml");
     fs::write(&path, text).expect("written");
@@ -37,12 +50,12 @@ fn one_file(text: &str) -> (TempDir, PathBuf, RulesInForce) {
     (folder, path, rules)
 }
 
-fn n(rules: &RulesInForce, domain: &str) -> u64 {
-    rules.active().book.domains[domain].rules[0].limit.n()
+fn n(rules: &FileRules, domain: &str) -> u64 {
+    book(rules).domains[domain].rules[0].limit.n()
 }
 
-fn version(rules: &RulesInForce) -> u64 {
-    rules.active().book.version.0
+fn version(rules: &FileRules) -> u64 {
+    book(rules).version.0
 }
 
 fn rename_over(path: &Path, text: &str) {
@@ -54,13 +67,13 @@ fn rename_over(path: &Path, text: &str) {
 #[test]
 fn the_built_in_examples_are_valid_and_read_only() {
     let rules = load(Source::at(None));
-    assert_eq!(rules.status().source, "built in");
-    assert!(rules.active().book.domains.contains_key("api"));
+    assert_eq!(rules.in_force().status().source, "built in");
+    assert!(book(&rules).domains.contains_key("api"));
     assert!(matches!(rules.put(&rules_of(&rules, "api"), None), Err(AdminError::ReadOnly(_))));
 }
 
-fn rules_of(rules: &RulesInForce, domain: &str) -> String {
-    rules.active().book.domains[domain].source.to_string()
+fn rules_of(rules: &FileRules, domain: &str) -> String {
+    book(rules).domains[domain].source.to_string()
 }
 
 #[test]
@@ -81,15 +94,15 @@ fn a_bad_file_leaves_the_old_rules_in_force_and_says_where_it_is_wrong() {
     assert_eq!(in_force.reload(), Reload::Refused);
     assert_eq!(in_force.reload(), Reload::Unchanged);
     assert_eq!((version(&in_force), n(&in_force, "d")), (1, 1));
-    let status = in_force.status();
+    let status = in_force.in_force().status();
     assert_eq!((status.reloads_accepted, status.reloads_refused), (0, 1));
     assert_eq!((status.errors.len(), status.errors[0].line), (1, 3));
-    let page = in_force.metrics.page(0, 0);
+    let page = in_force.in_force().metrics.page(0, 0);
     assert!(page.contains(r#"leasehold_rules_reloads_total{result="refused"} 1"#), "{page}");
 
     fs::write(&path, rules("d", 2)).expect("written");
     assert_eq!(in_force.reload(), Reload::Accepted(RulesVersion(2)));
-    assert_eq!(in_force.status().errors, []);
+    assert_eq!(in_force.in_force().status().errors, []);
 }
 
 #[test]
@@ -99,13 +112,13 @@ fn a_file_that_is_again_what_is_in_force_mends_the_status_and_changes_nothing() 
     in_force.reload();
     fs::write(&path, rules("d", 1)).expect("written");
     assert_eq!(in_force.reload(), Reload::Unchanged);
-    assert_eq!((in_force.status().errors, version(&in_force)), (vec![], 1));
+    assert_eq!((in_force.in_force().status().errors, version(&in_force)), (vec![], 1));
 
     fs::remove_file(&path).expect("removed");
-    assert_eq!((in_force.reload(), in_force.status().errors.len()), (Reload::Refused, 1));
+    assert_eq!((in_force.reload(), in_force.in_force().status().errors.len()), (Reload::Refused, 1));
     fs::write(&path, rules("d", 1)).expect("written");
     assert_eq!(in_force.reload(), Reload::Unchanged);
-    assert_eq!((in_force.status().errors, version(&in_force)), (vec![], 1));
+    assert_eq!((in_force.in_force().status().errors, version(&in_force)), (vec![], 1));
 }
 
 #[test]
@@ -119,7 +132,7 @@ fn a_folder_is_read_as_one_set_and_hidden_files_are_nobodys() {
     file("README.md", "not rules");
     let in_force = load(Source::at(Some(folder.path())));
     assert_eq!((n(&in_force, "a"), n(&in_force, "b")), (1, 2));
-    assert_eq!(in_force.active().book.domains.len(), 2);
+    assert_eq!(book(&in_force).domains.len(), 2);
 
     file("c.yaml", &rules("a", 3));
     assert_eq!(in_force.reload(), Reload::Refused);
@@ -127,7 +140,7 @@ fn a_folder_is_read_as_one_set_and_hidden_files_are_nobodys() {
     fs::remove_file(folder.path().join("c.yaml")).expect("removed");
     fs::remove_file(folder.path().join("b.yml")).expect("removed");
     assert_eq!(in_force.reload(), Reload::Accepted(RulesVersion(2)));
-    assert_eq!(in_force.active().book.domains.len(), 1);
+    assert_eq!(book(&in_force).domains.len(), 1);
 }
 
 #[test]
@@ -202,7 +215,7 @@ fn a_put_beside_a_file_that_cant_be_read_takes_no_other_domains_limits_away() {
         spoil(&folder.path().join("c.yaml"));
         let Err(AdminError::Failed(why)) = in_force.put(&rules("a", 2), None) else { panic!("accepted") };
         assert!(why.contains("c.yaml"), "{why}");
-        assert_eq!((version(&in_force), in_force.active().book.domains.len()), (1, 3));
+        assert_eq!((version(&in_force), book(&in_force).domains.len()), (1, 3));
         assert_eq!(fs::read_to_string(folder.path().join("a.yaml")).expect("there"), rules("a", 1));
 
         fs::remove_file(folder.path().join("c.yaml")).expect("removed");
@@ -217,7 +230,7 @@ fn a_put_mends_a_file_that_cant_be_read() {
     let (_folder, path, in_force) = one_file(&rules("d", 1));
     fs::write(&path, b"domain: \xff\xfe").expect("written");
     assert_eq!(in_force.put(&rules("d", 2), None), Ok(RulesVersion(2)));
-    assert_eq!((n(&in_force, "d"), in_force.status().errors), (2, vec![]));
+    assert_eq!((n(&in_force, "d"), in_force.in_force().status().errors), (2, vec![]));
 }
 
 #[test]
@@ -226,7 +239,7 @@ fn a_put_mends_a_file_that_is_bad_on_disk() {
     fs::write(&path, bad()).expect("written");
     assert_eq!(in_force.put(&rules("d", 2), None), Ok(RulesVersion(2)));
     assert_eq!(fs::read_to_string(&path).expect("there"), rules("d", 2));
-    assert_eq!(in_force.status().errors, []);
+    assert_eq!(in_force.in_force().status().errors, []);
 }
 
 #[test]
@@ -319,11 +332,11 @@ fn the_first_rules_always_were_in_force_and_later_ones_are_since_they_were_swapp
     let (_folder, path, rules) = one_file(&rules("d", 1));
     let line = LocalAuthority::new(Bounds::default()).line();
     let rules = rules.since_by(line.clone());
-    assert_eq!(rules.active().book.since, Stamp::ZERO);
+    assert_eq!(book(&rules).since, Stamp::ZERO);
     let before = line.now();
     fs::write(&path, self::rules("d", 2)).expect("written");
     assert_eq!(rules.reload(), Reload::Accepted(RulesVersion(2)));
-    let since = rules.active().book.since;
+    let since = book(&rules).since;
     assert!(before <= since && since <= line.now(), "{since}");
 }
 
@@ -335,7 +348,7 @@ fn what_is_no_file_among_the_rules_is_a_mistake_and_keeps_nobody_waiting() {
     let pipe = folder.path().join("b.yaml");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     assert_eq!(rules.reload(), Reload::Refused);
-    let mistake = rules.status().errors.remove(0).to_string();
+    let mistake = rules.in_force().status().errors.remove(0).to_string();
     assert!(mistake.contains("b.yaml") && mistake.contains("not a regular file"), "{mistake}");
     assert_eq!(n(&rules, "a"), 1);
 }
@@ -347,7 +360,7 @@ fn a_domain_without_rules_that_requests_fall_back_to_or_that_had_some_is_warned_
         fs::write(folder.path().join(format!("{name}.yaml")), rules(name, 1)).expect("written");
     }
     let log = Log::keep();
-    let rules = load(Source::at(Some(folder.path()))).with_fallback_domain(Some("b".to_owned()));
+    let rules = load_for(Source::at(Some(folder.path())), Some("b"));
     assert!(!log.text().contains("WARN"), "{}", log.text());
     fs::remove_file(folder.path().join("b.yaml")).expect("removed");
     rules.reload();
@@ -360,6 +373,6 @@ fn a_domain_without_rules_that_requests_fall_back_to_or_that_had_some_is_warned_
     assert!(!text.contains("domain=\"a\""), "{text}");
 
     let log = Log::keep();
-    let _rules = rules.with_fallback_domain(Some("aa".to_owned()));
+    let _rules = load_for(Source::at(Some(folder.path())), Some("aa"));
     assert!(log.text().contains("authorize.domain has no rules"), "{}", log.text());
 }

@@ -1,6 +1,6 @@
 //! Notices that rules may have changed: events of their folders, SIGHUP, and a poll for file systems without events.
 //!
-//! It decides nothing: every hint ends in [`RulesInForce::reload`], which compares contents.
+//! It decides nothing: every hint ends in [`FileRules::reload`], which compares contents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{Reload, RulesInForce};
+use super::FileRules;
+use super::files::Reload;
 
 /// An editor writes in several steps: the files are read once they have been quiet for this long,
 const QUIET: Duration = Duration::from_millis(50);
@@ -25,7 +26,7 @@ const POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// What gives hints. Made before a port opens: from then on SIGHUP must not end the process.
 pub(crate) struct Watch {
-    rules: Arc<RulesInForce>,
+    rules: Arc<FileRules>,
     changed: Arc<Notify>,
     hangups: Option<Signal>,
     /// They stop when they are dropped.
@@ -34,7 +35,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Begins to listen.
-    pub(crate) fn new(rules: Arc<RulesInForce>) -> Self {
+    pub(crate) fn new(rules: Arc<FileRules>) -> Self {
         let changed = Arc::new(Notify::new());
         let watchers = watchers(&rules, &changed);
         Self { rules, changed, hangups: hangups(), _watchers: watchers }
@@ -60,7 +61,7 @@ impl Watch {
 }
 
 /// Reads the rules off the async threads.
-pub(crate) async fn reload(rules: &Arc<RulesInForce>) -> Reload {
+pub(crate) async fn reload(rules: &Arc<FileRules>) -> Reload {
     let rules = Arc::clone(rules);
     match tokio::task::spawn_blocking(move || rules.reload()).await {
         Ok(outcome) => outcome,
@@ -70,7 +71,7 @@ pub(crate) async fn reload(rules: &Arc<RulesInForce>) -> Reload {
 }
 
 /// Folders are watched, not files: an editor's rename-over and a swapped link change the folder and not the file.
-fn watchers(rules: &RulesInForce, changed: &Arc<Notify>) -> Vec<RecommendedWatcher> {
+fn watchers(rules: &FileRules, changed: &Arc<Notify>) -> Vec<RecommendedWatcher> {
     let folders = rules.source().folders();
     let watched = folders.iter().map(|folder| {
         let changed = Arc::clone(changed);

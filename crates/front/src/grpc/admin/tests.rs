@@ -71,3 +71,29 @@ async fn status_tells_readiness_and_the_state_hash() {
         service.rules_status(tonic::Request::new(v1::RulesStatusRequest {})).await.unwrap().into_inner();
     assert_eq!((rules.errors.len(), rules.reloads_accepted, rules.reloads_refused), (1, 1, 2));
 }
+
+#[tokio::test]
+async fn a_node_that_runs_alone_has_no_cluster_to_operate() {
+    let service = service(Ok(RulesVersion(8)));
+    let told = service.cluster(tonic::Request::new(v1::ClusterRequest { hashes: false })).await;
+    assert_eq!(told.expect_err("alone").code(), Code::FailedPrecondition);
+    let moved = v1::MoveLeaderRequest { shard: 3, to: "b".into() };
+    let moved = service.move_leader(tonic::Request::new(moved)).await;
+    assert_eq!(moved.expect_err("alone").code(), Code::FailedPrecondition);
+    assert_eq!(*service.admin.told.lock(), ["shard 3 to b"]);
+}
+
+#[tokio::test]
+async fn a_standing_is_named_and_the_caller_known_by_where_it_calls_from() {
+    let service = service(Ok(RulesVersion(8)));
+    let set = |standing: v1::Standing| {
+        let message = v1::SetStandingRequest { member: "b".into(), standing: standing.into() };
+        let mut request = tonic::Request::new(message);
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 9))));
+        request
+    };
+    let unnamed = service.set_standing(set(v1::Standing::Unspecified)).await;
+    assert_eq!(unnamed.expect_err("no standing").code(), Code::InvalidArgument);
+    drop(service.set_standing(set(v1::Standing::Draining)).await);
+    assert_eq!(*service.admin.told.lock(), ["b draining by operator at 127.0.0.1"]);
+}
