@@ -13,6 +13,7 @@ use leasehold_wire::peer::{ReplicaStatus, Role, StateHash, StatusReply, StatusRe
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::calls;
+use crate::machine::ShardMachine;
 use crate::plan::GroupView;
 use crate::steer::Parts;
 
@@ -103,8 +104,8 @@ async fn state_hash(runner: &Runner, group: GroupId) -> Option<StateHash> {
 }
 
 fn keys(runner: &Runner, group: GroupId) -> Option<u64> {
-    let _ = (runner, group);
-    None
+    let keys = runner.with_machine(group, |machine: &ShardMachine| machine.shard.keys())?;
+    u64::try_from(keys).ok()
 }
 
 fn replica(status: GroupStatus, hash: Option<StateHash>, keys: Option<u64>) -> ReplicaStatus {
