@@ -156,10 +156,16 @@ impl Follower {
         }
         self.tell_addresses(control).await?;
         let here = self.runner.groups().into_iter().collect();
-        for action in wanted(control, self.first.as_ref(), self.me, &here) {
+        let (removals, rest): (Vec<_>, Vec<_>) = wanted(control, self.first.as_ref(), self.me, &here)
+            .into_iter()
+            .partition(|action| matches!(action, Action::Remove(_)));
+        for action in rest {
             self.carry_out(control, action).await?;
         }
         self.tell_preferred(control);
+        for action in removals {
+            self.carry_out(control, action).await?;
+        }
         Ok(())
     }
 

@@ -123,12 +123,7 @@ impl Papers {
     /// What a node without a cluster is told.
     fn answer(&self, asker: &FormRequest) -> FormReply {
         let held = self.held.read();
-        match (&held.founding, held.cluster) {
-            (Some(founding), _) if agree::names(founding, asker) => FormReply::Founding(founding.clone()),
-            (_, Some(cluster)) => FormReply::Formed(cluster),
-            (Some(founding), None) => FormReply::Formed(founding.cluster.id),
-            (None, None) => FormReply::Forming(self.request.clone()),
-        }
+        agree::answer(&self.request, held.founding.as_ref(), held.cluster, asker)
     }
 
     async fn offered(&self, founding: Founding) -> Result<FoundReply, MetaError> {

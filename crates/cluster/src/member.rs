@@ -18,7 +18,9 @@ use leasehold_control as control;
 use leasehold_control::Control;
 use leasehold_model::{NodeId, RulesVersion, ShardId};
 use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
+use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -83,6 +85,8 @@ struct Inner {
     control: watch::Sender<Arc<Control>>,
     part: OnceLock<Part>,
     vitals: Vitals,
+    /// Looks for a cluster, and begins to take part in it.
+    forming: Mutex<Option<JoinHandle<()>>>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -262,6 +266,11 @@ impl Inner {
     async fn shutdown(&self) {
         self.stop.cancel();
         self.phase.send_replace(Phase::Waiting("the node is stopping".to_owned()));
+        let forming = self.forming.lock().take();
+        if let Some(forming) = forming {
+            // It ends between two steps, so that nothing is half begun.
+            let _ = timeout(END_MAX, forming).await;
+        }
         if let Some(part) = self.part.get() {
             part.router.stop();
             if *self.log.full().borrow() {
@@ -278,6 +287,18 @@ impl Inner {
         }
         self.close_log().await;
         self.data.close();
+    }
+
+    /// Ends as a killed process does: nobody is told, nothing is finished.
+    #[cfg(test)]
+    async fn kill(&self) {
+        let forming = self.forming.lock().take();
+        if let Some(forming) = forming {
+            forming.abort();
+        }
+        self.transport.shutdown();
+        self.whereabouts.fall_silent();
+        self.shutdown().await;
     }
 
     async fn close_log(&self) {

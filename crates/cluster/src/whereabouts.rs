@@ -114,6 +114,12 @@ impl Whereabouts {
         }
     }
 
+    /// Stops without a word.
+    #[cfg(test)]
+    pub(crate) fn fall_silent(&self) {
+        self.gossip.write().take();
+    }
+
     fn with(&self, tell: impl FnOnce(&Gossip)) {
         if let Some(gossip) = self.gossip.read().as_ref() {
             tell(gossip);

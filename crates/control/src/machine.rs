@@ -80,6 +80,9 @@ impl Control {
     }
 
     fn register(&mut self, record: NodeRecord, at: Stamp) -> Result<Reply, Refusal> {
+        if self.nodes.get(&record.id).is_some_and(|known| known.standing == Standing::Dead) {
+            return Err(Refusal::Replaced(record.id));
+        }
         let namesake = self.nodes.values().find(|known| {
             known.name == record.name && known.id != record.id && known.standing != Standing::Dead
         });
@@ -88,7 +91,6 @@ impl Control {
         }
         let full = self.nodes.len() >= Self::NODES_MAX;
         match self.nodes.get_mut(&record.id) {
-            Some(known) if known.standing == Standing::Dead => return Err(Refusal::Replaced(record.id)),
             Some(known) => *known = NodeRecord { standing: known.standing, ..record },
             None if full => return Err(Refusal::TooMany(Self::NODES_MAX)),
             None => {

@@ -66,6 +66,21 @@ pub(crate) fn names(founding: &Founding, me: &FormRequest) -> bool {
     founding.name == me.cluster && founding.founders.iter().any(|founder| founder.id == me.record.id)
 }
 
+/// What a node with these papers tells one without a cluster: a founding only those it counts on.
+pub(crate) fn answer(
+    own: &FormRequest,
+    founding: Option<&Founding>,
+    cluster: Option<ClusterId>,
+    asker: &FormRequest,
+) -> FormReply {
+    match (founding, cluster) {
+        (Some(founding), _) if names(founding, asker) => FormReply::Founding(founding.clone()),
+        (_, Some(cluster)) => FormReply::Formed(cluster),
+        (Some(founding), None) => FormReply::Formed(founding.cluster.id),
+        (None, None) => FormReply::Forming(own.clone()),
+    }
+}
+
 fn formed(heard: &BTreeMap<String, Heard>) -> Vec<(String, ClusterId)> {
     let cluster = |heard: &Heard| match heard {
         Heard::Said(FormReply::Formed(cluster)) => Some(*cluster),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_consensus::runner::{CreateError, Runner, RunnerConfig};
 use leasehold_consensus::types::GroupId;
@@ -21,6 +22,9 @@ use crate::steer::{Parts, Steer};
 
 /// Founders that vote in the control group at first. More would slow it down; the planner changes who votes later.
 const CONTROL_VOTERS_MAX: usize = 7;
+
+/// How long a node whose disk is full tries to hand over what it leads.
+const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 
 /// What a member runs.
 #[derive(Debug)]
@@ -161,7 +165,7 @@ fn voters(founding: &Founding) -> BTreeSet<NodeId> {
     founding.founders.iter().map(|founder: &NodeRecord| founder.id).take(CONTROL_VOTERS_MAX).collect()
 }
 
-/// Follows the control group, and passes its state on.
+/// Starts what follows the control group and the disk.
 fn run(inner: &Arc<Inner>, follower: Follower) {
     let following = Arc::clone(inner);
     inner.tasks.spawn(async move {
@@ -175,8 +179,29 @@ fn run(inner: &Arc<Inner>, follower: Follower) {
         let stop = telling.stop.clone();
         stop.run_until_cancelled(tell(&telling)).await;
     });
+    let minding = Arc::clone(inner);
+    inner.tasks.spawn(async move {
+        let stop = minding.stop.clone();
+        stop.run_until_cancelled(mind_the_disk(&minding)).await;
+    });
 }
 
+/// A node whose disk is full can't lead: what it leads is handed over, as far as its successors have all of it already.
+async fn mind_the_disk(inner: &Inner) {
+    let mut full = inner.log.full();
+    while full.changed().await.is_ok() {
+        if *full.borrow_and_update() {
+            tracing::error!("the disk is full: the node leaves service until there is room for the log");
+            if let Some(part) = inner.part.get() {
+                part.steer.hand_over(HAND_OVER_MAX).await;
+            }
+        } else {
+            tracing::info!("there is room for the log again: the node is back in service");
+        }
+    }
+}
+
+/// Passes the control state on.
 async fn tell(inner: &Inner) {
     let mut control = inner.control.subscribe();
     control.mark_changed();

@@ -8,7 +8,7 @@ use leasehold_consensus::types::GroupId;
 use leasehold_control::{Command, Control, NodeRecord, Refusal, Reply};
 use leasehold_gossip::Load;
 use leasehold_model::{BootTime, Nanos, NodeId};
-use leasehold_wire::peer::{StatusReply, StatusRequest};
+use leasehold_wire::peer::{ReplicaStatus, StatusReply, StatusRequest};
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -20,6 +20,8 @@ use crate::calls::{FORM, STATUS};
 const EVERY: Duration = Duration::from_secs(1);
 /// How long the leader may take to say that it leads.
 const STATUS_MAX: Duration = Duration::from_secs(1);
+/// Nodes asked for the leader at a time.
+const ASKED_MAX: usize = 4;
 /// How long a seed may take to answer.
 const ASK_MAX: Duration = Duration::from_secs(1);
 /// How long registering may take.
@@ -142,7 +144,7 @@ async fn listen(inner: &Inner) {
         inner.vitals.take(word, inner.clock.boot());
         let control = Arc::clone(&inner.control.borrow());
         if word == Word::Outside || (word == Word::Inside && is_stale(inner, &control)) {
-            register(inner, part, &control).await;
+            register(inner, part).await;
         }
         if inner.vitals.silent(inner.clock.boot()) > SEEK_AFTER {
             seek(inner).await;
@@ -150,45 +152,61 @@ async fn listen(inner: &Inner) {
     }
 }
 
+/// Asks the leader, or whoever may know it.
 async fn ask_leader(inner: &Inner, part: &Part) -> Word {
     let me = inner.data.node();
     if part.runner.is_leader(GroupId::CONTROL) {
         return Word::Inside;
     }
-    let hint = part.runner.leader(GroupId::CONTROL).or_else(|| inner.whereabouts.hint(GroupId::CONTROL));
-    let Some(leader) = hint.filter(|leader| *leader != me) else { return Word::Silence };
-    let request = StatusRequest { groups: vec![GroupId::CONTROL.0], hash: false }.encode();
-    let answer = inner.transport.call(leader, STATUS, GroupId::CONTROL, request, STATUS_MAX).await;
-    let Some(reply) = answer.ok().and_then(|answer| StatusReply::decode(answer).ok()) else {
-        return Word::Silence;
-    };
-    let led =
-        reply.replicas.into_iter().find(|replica| replica.group == GroupId::CONTROL.0 && replica.serving);
-    led.map_or(Word::Silence, |led| {
-        let votes = led.voters.iter().any(|voters| voters.contains(&me));
-        if votes || led.learners.contains(&me) { Word::Inside } else { Word::Outside }
-    })
+    let connected = inner.transport.peers().into_iter().filter(|(_, up)| *up).map(|(node, _)| node);
+    let mut ask: Vec<NodeId> =
+        [part.runner.leader(GroupId::CONTROL), inner.whereabouts.hint(GroupId::CONTROL)]
+            .into_iter()
+            .flatten()
+            .chain(connected)
+            .filter(|node| *node != me)
+            .collect();
+    ask.reverse();
+    for _ in 0..ASKED_MAX {
+        let Some(node) = ask.pop() else { break };
+        let Some(replica) = control_replica(inner, node).await else { continue };
+        if replica.serving {
+            let votes = replica.voters.iter().any(|voters| voters.contains(&me));
+            return if votes || replica.learners.contains(&me) { Word::Inside } else { Word::Outside };
+        }
+        ask.extend(replica.leader.filter(|leader| *leader != me && *leader != node));
+    }
+    Word::Silence
 }
 
-/// Whether something else is registered of this node than what it is.
+async fn control_replica(inner: &Inner, node: NodeId) -> Option<ReplicaStatus> {
+    let request = StatusRequest { groups: vec![GroupId::CONTROL.0], hash: false }.encode();
+    let answer = inner.transport.call(node, STATUS, GroupId::CONTROL, request, STATUS_MAX).await.ok()?;
+    let reply = StatusReply::decode(answer).ok()?;
+    reply.replicas.into_iter().find(|replica| replica.group == GroupId::CONTROL.0)
+}
+
+/// Whether something else may be registered of this node than what it is. A node that doesn't hear what the control group
+/// decides, although its leader answers, may have moved: it isn't found where it was.
 fn is_stale(inner: &Inner, control: &Control) -> bool {
+    if control.cluster().is_none() {
+        return true;
+    }
     let own = &inner.papers.request().record;
     let known = control.nodes().get(&own.id);
     known.is_some_and(|known| NodeRecord { standing: own.standing, ..known.clone() } != *own)
 }
 
-async fn register(inner: &Inner, part: &Part, control: &Control) {
-    if control.cluster().is_none() {
-        return;
-    }
+async fn register(inner: &Inner, part: &Part) {
     let record = inner.papers.request().record.clone();
     let (id, command) = (record.id, Command::Register(record));
     match part.router.command(command, Instant::now() + REGISTER_MAX).await {
         Ok(Reply::Refused(Refusal::Replaced(_))) => {
             inner.fatal.tell(&crate::follow::FollowError::Dead(id).to_string());
         }
+        Ok(Reply::Refused(Refusal::NotCreated)) => tracing::debug!("there is nothing to register with yet"),
         Ok(Reply::Refused(why)) => tracing::warn!(%why, "this node can't register"),
-        Ok(Reply::Done | Reply::Rules(_) | Reply::Map(_)) => tracing::info!("registered anew"),
+        Ok(Reply::Done | Reply::Rules(_) | Reply::Map(_)) => tracing::debug!("registered"),
         Err(error) => tracing::debug!(%error, "not registered yet"),
     }
 }

@@ -10,6 +10,7 @@ use leasehold_consensus::transport::{ClusterId, Identity, Plain, Transport, Tran
 use leasehold_control::NodeRecord;
 use leasehold_placement::Shards;
 use leasehold_wire::peer::{FORM_NODES_MAX, FORM_TEXT_BYTES_MAX, FormRequest};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -55,6 +56,7 @@ pub(super) async fn start(
         control: watch::Sender::default(),
         part: OnceLock::new(),
         vitals: Vitals::default(),
+        forming: Mutex::default(),
         tasks: TaskTracker::new(),
         stop,
     });
@@ -74,14 +76,13 @@ async fn begin(inner: &Arc<Inner>) -> Result<(), StartError> {
     if inner.papers.cluster().is_some() {
         return part::take(inner, Vec::new()).await;
     }
-    let forming = Arc::clone(inner);
-    inner.tasks.spawn(async move {
-        let stop = forming.stop.clone();
-        let joined = stop.run_until_cancelled(join(&forming)).await;
-        if let Some(Err(error)) = joined {
-            forming.fatal.tell(&error.to_string());
+    let joining = Arc::clone(inner);
+    let forming = tokio::spawn(async move {
+        if let Err(error) = join(&joining).await {
+            joining.fatal.tell(&error.to_string());
         }
     });
+    *inner.forming.lock() = Some(forming);
     Ok(())
 }
 
@@ -90,7 +91,9 @@ async fn join(inner: &Arc<Inner>) -> Result<(), StartError> {
         tracing::info!("{text}");
         inner.phase.send_replace(Phase::Waiting(text.to_owned()));
     };
-    let (cluster, peers) = match form::form(&inner.papers, &inner.transport, waiting).await? {
+    let way = inner.stop.run_until_cancelled(form::form(&inner.papers, &inner.transport, waiting)).await;
+    let Some(way) = way.transpose()? else { return Ok(()) };
+    let (cluster, peers) = match way {
         form::Way::Founder(founding) => (founding.cluster.id, Vec::new()),
         form::Way::Joined { cluster, peers } => (cluster, peers),
     };

@@ -1,4 +1,6 @@
 //! Whole nodes in one process: real sockets on loopback, real disks.
 
 mod forming;
+mod joining;
 pub(crate) mod support;
+mod trouble;

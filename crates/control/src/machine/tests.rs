@@ -120,6 +120,8 @@ fn a_node_that_was_declared_dead_never_comes_back_under_its_id() {
     check(&mut control, Command::Register(node(2)), Reply::Refused(Refusal::Replaced(NodeId(2))));
     let heir = NodeRecord { name: "n2".into(), ..node(9) };
     check(&mut control, Command::Register(heir), Reply::Done);
+    // Nor is it told that the name is its successor's.
+    check(&mut control, Command::Register(node(2)), Reply::Refused(Refusal::Replaced(NodeId(2))));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Nodes to test with, each at ports of its own that stay the same over its restarts.
 
 use std::net::{TcpListener, UdpSocket};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -97,10 +96,6 @@ impl Spot {
     pub(crate) fn empty(&mut self) {
         let next: u32 = self.config.data.file_name().unwrap().to_str().unwrap().parse().unwrap();
         self.config.data = self.dir.path().join((next + 1).to_string());
-    }
-
-    pub(crate) fn data(&self) -> PathBuf {
-        self.config.data.clone()
     }
 
     pub(crate) async fn try_start(&self) -> Result<Cluster, StartError> {
