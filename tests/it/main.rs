@@ -3,6 +3,7 @@
 mod arrows;
 mod bounds;
 mod clients;
+mod cluster;
 mod envoy;
 mod exact;
 mod inputs;

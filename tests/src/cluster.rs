@@ -20,7 +20,7 @@ use crate::http::Http;
 use crate::links::Links;
 use node::Node;
 
-pub use status::{Member, Replica, ShardStatus, Status};
+pub use status::{GroupStatus, Member, Replica, ShardStatus, StateHash, Status};
 
 /// Three unoptimised nodes that form on a busy machine take some seconds; what takes longer is broken.
 const READY_WITHIN: Duration = Duration::from_secs(60);

@@ -5,12 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{BETWEEN_LOOKS, TestCluster};
 use crate::clock::Deadline;
 
 /// No node gathers its cluster's state for longer.
-const STATUS_WITHIN: Duration = Duration::from_secs(3);
+const STATUS_WITHIN: Duration = Duration::from_secs(10);
 
 /// An answer of `GET /v1/cluster`. Nodes stand there by their ids; see [`Status::place`].
 #[derive(Clone, Debug, Deserialize)]
@@ -19,12 +20,12 @@ pub struct Status {
     pub epoch: u64,
     /// The rules'.
     pub rules_version: u64,
-    /// Who leads the control group.
-    pub control_leader: Option<u64>,
     /// All nodes, dead ones included.
     pub members: Vec<Member>,
     /// All shards.
     pub shards: Vec<ShardStatus>,
+    /// The control group.
+    pub control: GroupStatus,
 }
 
 /// One node.
@@ -38,6 +39,14 @@ pub struct Member {
     pub standing: String,
     /// Whether it answered whoever gathered this.
     pub answers: bool,
+    /// Whether gossip hears it.
+    pub live: bool,
+    /// Whether it votes in the control group.
+    pub votes: bool,
+    /// Replicas that the map gives it.
+    pub replicas: u64,
+    /// Shards that it leads.
+    pub leads: u64,
     /// By which rules it decides.
     pub rules_version: Option<u64>,
 }
@@ -47,28 +56,43 @@ pub struct Member {
 pub struct ShardStatus {
     /// Which.
     pub shard: u32,
+    /// Its group.
+    #[serde(flatten)]
+    pub group: GroupStatus,
+}
+
+/// One group.
+#[derive(Clone, Debug, Deserialize)]
+pub struct GroupStatus {
     /// Who leads it.
     pub leader: Option<u64>,
     /// Its replicas.
     pub replicas: Vec<Replica>,
     /// The move under way, if any.
     #[serde(rename = "move")]
-    pub moving: Option<serde_json::Value>,
+    pub moving: Option<Value>,
 }
 
-/// One replica.
+/// One replica. What isn't known is absent.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Replica {
     /// Where.
     pub node: u64,
-    /// Whether it votes.
-    pub voter: bool,
+    /// `learner`, `follower`, `candidate` or `leader`.
+    pub role: Option<String>,
     /// The last entry in its state.
     pub applied: Option<u64>,
-    /// Counters held.
-    pub keys: Option<u64>,
-    /// The hash of its state.
-    pub state_hash: Option<String>,
+    /// Of its state, when it was asked for.
+    pub hash: Option<StateHash>,
+}
+
+/// The hash of a replica's state.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct StateHash {
+    /// The last entry in it.
+    pub applied: Option<u64>,
+    /// 16 hexadecimal digits.
+    pub hash: String,
 }
 
 impl Status {
@@ -82,28 +106,38 @@ impl Status {
     /// Places of the nodes that hold a shard.
     #[must_use]
     pub fn replicas_of(&self, shard: u32) -> Vec<usize> {
-        let replicas = self.shards.iter().find(|status| status.shard == shard);
-        replicas.into_iter().flat_map(|status| &status.replicas).filter_map(|r| self.place(r.node)).collect()
+        let shard = self.shards.iter().find(|status| status.shard == shard);
+        let replicas = shard.into_iter().flat_map(|status| &status.group.replicas);
+        replicas.filter_map(|replica| self.place(replica.node)).collect()
     }
 
-    /// Shards whose replicas have not all applied the same, or have and differ.
+    /// Shards whose replicas didn't all say the same hash of the same place in the log. Asked under load a replica may just
+    /// be behind; of idle shards only the equal ones are right.
     #[must_use]
     pub fn unequal(&self) -> Vec<u32> {
-        let differs = |status: &&ShardStatus| {
-            let states = status.replicas.iter().map(|replica| (replica.applied, &replica.state_hash));
-            let mut states = states.collect::<Vec<_>>();
-            states.dedup();
-            states.len() > 1 || states.iter().any(|(_, hash)| hash.is_none())
+        let equal = |status: &ShardStatus| {
+            let mut hashes = status.group.replicas.iter().map(|replica| &replica.hash);
+            let first = hashes.next().and_then(Option::as_ref);
+            first.is_some() && hashes.all(|hash| hash.as_ref() == first)
         };
-        self.shards.iter().filter(differs).map(|status| status.shard).collect()
+        self.shards.iter().filter(|status| !equal(status)).map(|status| status.shard).collect()
     }
 }
 
 impl TestCluster {
     /// What a node says about its cluster; `None` while it can't.
     pub async fn status_by(&self, place: usize) -> Option<Status> {
+        self.ask_status(place, "/v1/cluster").await
+    }
+
+    /// The same with the hashes of all states.
+    pub async fn hashes_by(&self, place: usize) -> Option<Status> {
+        self.ask_status(place, "/v1/cluster?hashes=true").await
+    }
+
+    async fn ask_status(&self, place: usize, path: &str) -> Option<Status> {
         let http = self.admin_http(place);
-        let ask = http.try_send(Method::GET, "/v1/cluster", &[], Bytes::new());
+        let ask = http.try_send(Method::GET, path, &[], Bytes::new());
         let reply = tokio::time::timeout(STATUS_WITHIN, ask).await.ok()?.ok()?;
         (reply.status == 200).then(|| {
             serde_json::from_slice(&reply.body).unwrap_or_else(|error| panic!("{error}: {}", reply.text()))
@@ -123,7 +157,7 @@ impl TestCluster {
     /// The place of the node that leads a shard, as somebody in the cluster knows.
     pub async fn leader_of(&self, shard: u32) -> Option<usize> {
         let status = self.status().await?;
-        let leader = status.shards.iter().find(|status| status.shard == shard)?.leader?;
+        let leader = status.shards.iter().find(|status| status.shard == shard)?.group.leader?;
         status.place(leader)
     }
 
@@ -148,11 +182,25 @@ impl TestCluster {
         }
     }
 
+    /// Waits until all replicas of every shard have the same state. Only while no load runs.
+    pub async fn wait_until_equal(&self, within: Duration) {
+        let deadline = Deadline::after(within);
+        loop {
+            let asked = self.running().first().copied().expect("a node runs");
+            let unequal = self.hashes_by(asked).await.map(|status| status.unequal());
+            if unequal.as_ref().is_some_and(Vec::is_empty) {
+                return;
+            }
+            assert!(!deadline.passed(), "replicas of shards {unequal:?} differ after {within:?}");
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    }
+
     /// Waits until every shard has a leader that runs.
     pub async fn wait_until_led(&self, within: Duration) {
         let running = self.running();
         let led = |status: &Status| {
-            let leader = |shard: &ShardStatus| shard.leader.and_then(|leader| status.place(leader));
+            let leader = |shard: &ShardStatus| shard.group.leader.and_then(|leader| status.place(leader));
             let runs = |place: usize| running.contains(&place);
             status.shards.iter().all(|shard| leader(shard).is_some_and(runs)).then_some(())
         };

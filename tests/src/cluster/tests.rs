@@ -1,6 +1,6 @@
 //! What is read of a cluster's status, and what is written for its nodes.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -8,21 +8,30 @@ fn status() -> Status {
     let member = |id: u64, name: &str| {
         json!({
             "id": id, "name": name, "peer_address": "127.0.0.1:1", "client_address": "127.0.0.1:2", "zone": "",
-            "region": "", "weight": 100, "standing": "active", "answers": true, "replicas": 2, "leads": 1, "keys": 3,
-            "rules_version": null
+            "region": "", "weight": 100, "standing": "active", "answers": true, "live": true, "votes": true,
+            "replicas": 2, "leads": 1, "keys": 3, "rules_version": null
         })
     };
-    let replica = |node: u64, applied: u64, hash: Option<&str>| json!({ "node": node, "voter": true, "applied": applied, "keys": 1, "state_hash": hash });
-    let shard = |number: u32, replicas: Vec<serde_json::Value>| json!({ "shard": number, "leader": null, "preferred": 70, "replicas": replicas, "move": null });
+    let replica = |node: u64, applied: u64, hash: Option<&str>| {
+        let hash = hash.map(|hash| json!({ "applied": applied, "hash": hash }));
+        json!({ "node": node, "role": "follower", "applied": applied, "behind": 0, "hash": hash })
+    };
+    let shard = |number: u32, replicas: Vec<Value>| {
+        json!({
+            "shard": number, "leader": null, "preferred": 70, "keys": 1, "replicas": replicas, "move": null
+        })
+    };
     let text = json!({
         "id": "00", "name": "test", "node": 70, "epoch": 3, "rules_version": 2, "replicas": 2,
-        "control_leader": 90, "members": [member(70, "n0"), member(90, "n1"), member(80, "another")],
+        "members": [member(70, "n0"), member(90, "n1"), member(80, "another")],
         "shards": [
             shard(0, vec![replica(90, 5, Some("a")), replica(70, 5, Some("a"))]),
             shard(1, vec![replica(90, 5, Some("a")), replica(70, 5, Some("b"))]),
             shard(2, vec![replica(90, 5, Some("a")), replica(70, 6, Some("a"))]),
             shard(3, vec![replica(90, 5, None), replica(70, 5, None)]),
+            shard(4, vec![]),
         ],
+        "control": { "leader": 90, "preferred": null, "keys": null, "replicas": [], "move": null },
     });
     serde_json::from_value(text).expect("it is what a node answers")
 }
@@ -37,7 +46,7 @@ fn nodes_are_known_by_their_places() {
 
 #[test]
 fn replicas_are_equal_when_they_applied_the_same_and_have_the_same_hash() {
-    assert_eq!(status().unequal(), [1, 2, 3]);
+    assert_eq!(status().unequal(), [1, 2, 3, 4]);
 }
 
 #[tokio::test]
