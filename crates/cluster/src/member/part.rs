@@ -38,7 +38,7 @@ pub(super) struct Part {
 
 /// Starts the replicas and all that follows from them. `peers` are those that were told when the node was let in.
 pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Result<(), StartError> {
-    inner.phase.send_replace(Phase::Waiting("waiting for the leader of the control group".to_owned()));
+    inner.phase.send_replace(Phase::Waiting(pulse::LEADERLESS.to_owned()));
     let founding = inner.papers.founding();
     introduce(inner, founding.as_ref(), &peers)?;
     let runner = open_runner(inner).await?;

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{Inner, Part};
+use super::{Inner, Part, Phase};
 use crate::calls::{FORM, STATUS};
 
 /// How often.
@@ -32,6 +32,9 @@ const SILENT_MAX: Nanos = Nanos::from_secs(4);
 const SEEK_AFTER: Nanos = Nanos::from_secs(2);
 /// Gossip that is down for so long makes a line in the log.
 const GOSSIP_DOWN_MAX: Nanos = Nanos::from_secs(10);
+
+/// What a member waits for until it knows its cluster's state.
+pub(super) const LEADERLESS: &str = "waiting for a leader of the control group";
 
 /// When this node last had word of the control group's leader.
 #[derive(Debug, Default)]
@@ -147,7 +150,8 @@ async fn listen(inner: &Inner) {
             register(inner, part).await;
         }
         if inner.vitals.silent(inner.clock.boot()) > SEEK_AFTER {
-            seek(inner).await;
+            let strangers = seek(inner).await;
+            tell_missing(inner, &strangers);
         }
     }
 }
@@ -212,29 +216,61 @@ async fn register(inner: &Inner, part: &Part) {
 }
 
 /// Nodes may have moved while this one was away: what answers at the seeds and what gossip says of others is tried where the
-/// known address leads nowhere. Who answers there proves itself before anything is believed.
-async fn seek(inner: &Inner) {
-    let me = inner.transport.identity();
-    let away = |node: NodeId| !inner.transport.peers().contains(&(node, true));
+/// known address leads nowhere. Who answers there proves itself before anything is believed. Returns the seeds where nodes
+/// of other clusters answer.
+async fn seek(inner: &Inner) -> Vec<String> {
+    let mut strangers = Vec::new();
+    let Some(me) = inner.transport.identity() else { return strangers };
+    let away = |node: NodeId| node != me.node && !inner.transport.peers().contains(&(node, true));
     for seed in &inner.config.seeds {
         let question = inner.papers.request().clone().encode();
-        let Ok((Some(answers), _)) = inner.transport.call_address(seed, FORM, question, ASK_MAX).await else {
-            continue;
-        };
-        let same = me.is_some_and(|me| me.cluster == answers.cluster && me.node != answers.node);
-        if same && away(answers.node) {
-            inner.transport.set_peer(answers.node, seed);
+        let answer = inner.transport.call_address(seed, FORM, question, ASK_MAX).await;
+        match answer {
+            Ok((Some(answers), _)) if answers.cluster != me.cluster => strangers.push(seed.clone()),
+            Ok((Some(answers), _)) if away(answers.node) => inner.transport.set_peer(answers.node, seed),
+            Ok(_) | Err(_) => {}
         }
     }
     let known = Arc::clone(&inner.control.borrow());
     for member in inner.whereabouts.members().live() {
-        let moved = known
-            .nodes()
-            .get(&member.id)
-            .is_some_and(|node| node.peer_address != member.profile.peer_address);
+        let address = &member.profile.peer_address;
+        let moved = known.nodes().get(&member.id).is_some_and(|node| node.peer_address != *address);
         if moved && away(member.id) {
-            inner.transport.set_peer(member.id, &member.profile.peer_address);
+            inner.transport.set_peer(member.id, address);
         }
+    }
+    strangers
+}
+
+/// Says whom a node waits for that belongs to a cluster and knows nothing of it yet.
+fn tell_missing(inner: &Inner, strangers: &[String]) {
+    let founders = inner.papers.founding().map(|founding| founding.founders).unwrap_or_default();
+    let name = |node: NodeId| {
+        let record = founders.iter().find(|founder| founder.id == node);
+        record.map_or_else(|| format!("node {node}"), |record| record.peer_address.to_string())
+    };
+    let away: Vec<String> =
+        inner.transport.peers().into_iter().filter(|(_, up)| !up).map(|(node, _)| name(node)).collect();
+    let mut text = LEADERLESS.to_owned();
+    if !away.is_empty() {
+        text = format!("{text}; not reached: {}", away.join(", "));
+    }
+    if !strangers.is_empty() {
+        text = format!(
+            "{text}; at {} a node of another cluster answers: if that is the right one, empty this node's data \
+             directory, it will join there",
+            strangers.join(", ")
+        );
+    }
+    let told = inner.phase.send_if_modified(|phase| match phase {
+        Phase::Waiting(known) if *known != text => {
+            known.clone_from(&text);
+            true
+        }
+        Phase::Waiting(_) | Phase::Member(_) => false,
+    });
+    if told {
+        tracing::info!("{text}");
     }
 }
 

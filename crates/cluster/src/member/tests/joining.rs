@@ -1,11 +1,14 @@
 //! Nodes that come later, come back, or come back as others.
 
+use std::collections::BTreeSet;
+
+use leasehold_consensus::types::GroupId;
 use leasehold_control::Control;
-use leasehold_model::NodeId;
+use leasehold_model::{NodeId, ShardId};
 use leasehold_placement::Standing;
 
 use super::support::{healthy, member, spots, start_all, stop_all, turn, until, waits};
-use crate::Cluster;
+use crate::{Cluster, Phase};
 
 async fn formed(nodes: &[Cluster]) {
     for node in nodes {
@@ -35,6 +38,35 @@ async fn a_fourth_node_joins_and_gets_rules_and_map() {
     stop_all(&nodes).await;
 }
 
+/// The shards' groups that the map gives to a node.
+fn given(control: &Control, node: NodeId) -> BTreeSet<GroupId> {
+    let shards = (0..).map(ShardId).zip(&control.map().shards);
+    let given = shards.filter(|(_, placement)| placement.replicas.contains(&node));
+    given.map(|(shard, _)| GroupId::of_shard(shard)).chain([GroupId::CONTROL]).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fourth_node_takes_its_share_and_the_others_give_it_up() {
+    let _turn = turn().await;
+    let spots = spots(3, 1);
+    let nodes = start_all(&spots).await;
+    formed(&nodes).await;
+    let fourth = nodes[3].node();
+    for node in &nodes {
+        member(node, "a settled map in which the fourth node has its share", |control| {
+            control.moves().is_empty() && given(control, fourth).len() == 4
+        })
+        .await;
+        until("it has the replicas that the map gives it", async || {
+            let Phase::Member(control) = node.phase().borrow().clone() else { return false };
+            let here = node.0.part().unwrap().runner.groups().into_iter().collect();
+            control.moves().is_empty() && given(&control, node.node()) == here
+        })
+        .await;
+    }
+    stop_all(&nodes).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_is_no_seed_waits_until_there_is_a_cluster() {
     let _turn = turn().await;
@@ -60,6 +92,20 @@ async fn all_nodes_restarted_with_their_directories_are_who_they_were() {
     assert_eq!(nodes.iter().map(Cluster::node).collect::<Vec<_>>(), before);
     healthy(&nodes).await;
     stop_all(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_alone_after_a_restart_says_whom_it_misses() {
+    let _turn = turn().await;
+    let spots = spots(3, 0);
+    let nodes = start_all(&spots).await;
+    formed(&nodes).await;
+    stop_all(&nodes).await;
+    let alone = spots[0].start().await;
+    waits(&alone, "waiting for a leader of the control group; not reached: ").await;
+    let Err(why) = alone.health() else { panic!("ready") };
+    assert!(why.contains(&spots[1].peers()) && why.contains(&spots[2].peers()), "{why}");
+    stop_all(&[alone]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -101,6 +101,10 @@ impl World {
                 self.places[one].stored = Some(founding.clone());
                 let others = (0..self.places.len()).filter(|other| *other != one);
                 self.offers.extend(others.map(|other| (other, founding.clone())));
+                if self.rng.random_ratio(1, 4) {
+                    // The worst moment: what it stored is gone, and its offers are on their way.
+                    self.lose(one);
+                }
             }
             Step::Join { .. } | Step::Wait(_) => {}
         }
@@ -128,8 +132,6 @@ impl World {
         if self.losses_left == 0 || self.foundings == 0 {
             return;
         }
-        // The one that founds has most to lose.
-        let one = if self.rng.random_bool(0.5) { 0 } else { one };
         self.losses_left -= 1;
         self.next_id += 1;
         let request = request(one, self.next_id, self.places.len());
