@@ -1,4 +1,5 @@
-//! What the whole-product tests share: processes that end with their test, a node to talk to, an HTTP client.
+//! What the whole-product tests share: processes that end with their test, a node or a cluster of them to talk to, clients and
+//! loads, and a judge of what was admitted.
 //!
 //! Everything listens on the loopback, on ports that were free a moment ago. Every wait has a deadline, and what a
 //! process printed is shown when a test fails. Nothing here knows how a limit is decided.

@@ -181,7 +181,7 @@ fn reply_to_proto(reply: &Reply) -> storage::Reply {
 fn reply_from_proto(index: usize, proto: storage::Reply) -> Result<Reply, RepliesError> {
     use storage::reply::Reply as Proto;
     Ok(match proto.reply.ok_or(RepliesError::Absent { index })? {
-        Proto::Acquired(acquired) => Reply::Acquired(reply::acquired_from_proto(&acquired)),
+        Proto::Acquired(acquired) => Reply::Acquired(reply::acquired_from_proto(acquired)),
         Proto::Refunded(refunded) => Reply::Refunded(refunded.units),
         Proto::Reset(reset) => Reply::Reset(reset.held),
         Proto::Refused(refused) => {

@@ -15,11 +15,11 @@ pub(crate) fn acquired_to_proto(acquired: &Acquired) -> storage::Acquired {
     }
 }
 
-pub(crate) fn acquired_from_proto(proto: &storage::Acquired) -> Acquired {
+pub(crate) fn acquired_from_proto(proto: storage::Acquired) -> Acquired {
     Acquired {
         admitted: proto.admitted,
         at: Stamp(proto.at),
-        decisions: proto.decisions.iter().map(decision_from_proto).collect(),
+        decisions: proto.decisions.into_iter().map(decision_from_proto).collect(),
     }
 }
 
@@ -60,7 +60,7 @@ fn decision_to_proto(decision: &Decision) -> storage::Decision {
     }
 }
 
-fn decision_from_proto(proto: &storage::Decision) -> Decision {
+fn decision_from_proto(proto: storage::Decision) -> Decision {
     Decision {
         allowed: proto.allowed,
         granted: proto.granted,

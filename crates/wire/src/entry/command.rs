@@ -26,10 +26,10 @@ pub(super) fn to_proto(command: &Command) -> storage::Command {
 pub(super) fn from_proto(index: usize, proto: storage::Command) -> Result<Command, EntryError> {
     let absent = |field| EntryError::Absent { list: "commands", index, field };
     Ok(match proto.command.ok_or(absent("command"))? {
-        Proto::Acquire(acquire) => Command::Acquire(acquire_from_proto(&acquire)),
+        Proto::Acquire(acquire) => Command::Acquire(acquire_from_proto(acquire)),
         Proto::Refund(refund) => Command::Refund(Refund {
             id: id_from_proto(refund.id.ok_or(absent("refund.id"))?),
-            items: refund.items.iter().map(item_from_proto).collect(),
+            items: refund.items.into_iter().map(item_from_proto).collect(),
         }),
         Proto::Reset(reset) => {
             let (high, low) = (reset.key_high.len(), reset.key_low.len());
@@ -50,11 +50,11 @@ pub(crate) fn acquire_to_proto(acquire: &Acquire) -> storage::Acquire {
     }
 }
 
-pub(crate) fn acquire_from_proto(proto: &storage::Acquire) -> Acquire {
+pub(crate) fn acquire_from_proto(proto: storage::Acquire) -> Acquire {
     Acquire {
         id: proto.id.map(id_from_proto),
         remember_denial: proto.remember_denial,
-        demands: proto.demands.iter().map(demand_from_proto).collect(),
+        demands: proto.demands.into_iter().map(demand_from_proto).collect(),
     }
 }
 
@@ -89,7 +89,7 @@ fn demand_to_proto(demand: &Demand) -> storage::Demand {
     }
 }
 
-fn demand_from_proto(proto: &storage::Demand) -> Demand {
+fn demand_from_proto(proto: storage::Demand) -> Demand {
     Demand {
         key: Key { high: proto.key_high, low: proto.key_low },
         limit: proto.limit,
@@ -107,7 +107,7 @@ fn item_to_proto(item: &RefundItem) -> storage::RefundItem {
     }
 }
 
-fn item_from_proto(proto: &storage::RefundItem) -> RefundItem {
+fn item_from_proto(proto: storage::RefundItem) -> RefundItem {
     RefundItem {
         key: Key { high: proto.key_high, low: proto.key_low },
         cost: proto.cost,

@@ -168,6 +168,6 @@ impl PreviewRequest {
     pub fn decode(from: impl Buf) -> Result<Self, PeerError> {
         let proto = proto::PreviewRequest::decode(from)?;
         let limits = limits_from_proto(&proto.limits)?;
-        Ok(Self { limits, acquire: acquire_from_proto(&required(proto.acquire, "acquire")?) })
+        Ok(Self { limits, acquire: acquire_from_proto(required(proto.acquire, "acquire")?) })
     }
 }

@@ -44,7 +44,7 @@ fn reply_to_proto(reply: &Reply) -> Proto {
 
 fn reply_from_proto(index: usize, proto: Proto) -> Result<Reply, SnapshotError> {
     Ok(match proto {
-        Proto::Acquired(acquired) => Reply::Acquired(reply::acquired_from_proto(&acquired)),
+        Proto::Acquired(acquired) => Reply::Acquired(reply::acquired_from_proto(acquired)),
         Proto::Refunded(refunded) => Reply::Refunded(refunded.units),
         Proto::Reset(reset) => Reply::Reset(reset.held),
         Proto::Refused(refused) => {
