@@ -81,7 +81,7 @@ impl Router {
 
     /// Rules that were to replace a certain version conflict with themselves when they were proposed twice: if what is in
     /// force is what was proposed, that was it.
-    async fn resolve_conflict(
+    pub(super) async fn resolve_conflict(
         &self,
         command: &control::Command,
         version: RulesVersion,

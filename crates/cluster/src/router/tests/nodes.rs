@@ -55,7 +55,7 @@ pub(super) struct Node {
     pub(super) runner: Runner,
     pub(super) silence: Silence,
     pub(super) clock: Arc<TestClock>,
-    pub(super) control: watch::Receiver<Arc<Control>>,
+    control: watch::Receiver<Arc<Control>>,
     transport: Transport,
     log: Log,
 }
@@ -103,12 +103,17 @@ impl Nodes {
         let create = ControlCommand::Create { cluster, nodes: Vec::new(), map };
         let deadline = Instant::now() + SOON;
         assert_eq!(self.nodes[&2].router.command(create, deadline).await, Ok(ControlReply::Done));
+        self.formed().await;
+        for shard in 0..self.shards {
+            self.leader(shard).await;
+        }
+    }
+
+    /// Waits until every node knows its cluster.
+    pub(super) async fn formed(&self) {
         for node in self.nodes.values() {
             let mut control = node.control.clone();
             control.wait_for(|control| control.cluster().is_some()).await.unwrap();
-        }
-        for shard in 0..self.shards {
-            self.leader(shard).await;
         }
     }
 
