@@ -143,6 +143,12 @@ impl TestCluster {
         self.nodes[place].configure(&self.plan, self.folder.path(), &seeds.join(", "));
     }
 
+    /// From its next start on a node has these variables in its environment.
+    pub fn set_environment(&mut self, place: usize, variables: &[(&str, &str)]) {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        self.nodes[place].environment = variables.iter().map(owned).collect();
+    }
+
     /// Starts a node that doesn't run, with what its directory holds.
     pub fn restart(&mut self, place: usize) {
         self.nodes[place].start();

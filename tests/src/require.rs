@@ -29,6 +29,7 @@ pub fn require(program: &str) -> Option<PathBuf> {
 fn find(program: &str) -> Option<PathBuf> {
     match program {
         "envoy" => find_envoy(),
+        "libfaketime" => find_faketime(),
         other => on_path(other),
     }
 }
@@ -55,4 +56,13 @@ fn find_envoy() -> Option<PathBuf> {
         .map(|text| PathBuf::from(text.trim()))
         .filter(|path| path.is_file());
     packaged.or_else(|| on_path("envoy"))
+}
+
+/// The library that Debian's package brings, of whatever architecture; the one for programs with threads.
+fn find_faketime() -> Option<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib").ok()?.flatten().map(|entry| entry.path());
+    folders
+        .chain([PathBuf::from("/usr/lib"), PathBuf::from("/usr/local/lib")])
+        .map(|folder| folder.join("faketime/libfaketimeMT.so.1"))
+        .find(|library| library.is_file())
 }

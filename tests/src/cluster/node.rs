@@ -24,6 +24,8 @@ pub(super) struct Node {
     pub(super) data: PathBuf,
     pub(super) config: PathBuf,
     pub(super) process: Option<Process>,
+    /// Variables that its processes are started with.
+    pub(super) environment: Vec<(String, String)>,
     /// What it printed in former lives.
     earlier: String,
 }
@@ -41,6 +43,7 @@ impl Node {
             data: folder.join(&name).join("data"),
             config: folder.join(format!("{name}.yaml")),
             process: None,
+            environment: Vec::new(),
             earlier: String::new(),
             name,
         }
@@ -75,7 +78,9 @@ cluster:
     pub(super) fn start(&mut self) {
         assert!(self.process.is_none(), "{} runs already", self.name);
         let mut command = Command::new(leasehold());
-        self.process = Some(Process::spawn(&self.name, command.args(["node", "--config"]).arg(&self.config)));
+        command.args(["node", "--config"]).arg(&self.config);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        self.process = Some(Process::spawn(&self.name, &mut command));
     }
 
     /// # Panics

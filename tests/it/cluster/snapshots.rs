@@ -1,0 +1,32 @@
+//! P4: what a snapshot holds is what its log held, on a replica that never saw the log.
+
+use leasehold_tests::clock::Timeline;
+use leasehold_tests::cluster::{Plan, TestCluster};
+use leasehold_tests::load::Load;
+use std::time::Duration;
+
+use super::{QUOTA, RULES, SETTLES_WITHIN, assert_replicas_become_equal, quota_load, remaining};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fresh_replica_catches_up_from_a_snapshot_when_the_log_is_purged_on_busy_and_idle_shards() {
+    let plan = Plan { cluster_config: "  snapshot_every: 100".to_owned(), ..Plan::of_three(RULES) };
+    let mut cluster = TestCluster::start(plan).await;
+    // Every shard gets some counters and more entries than are kept; then all but one are idle.
+    let values = (0..64).map(|value| format!("v{value}")).collect();
+    let spread = Load { values, pause: Duration::ZERO, checks_max: 6_000, ..quota_load("") };
+    let spread = spread.start(cluster.all_clients(), Timeline::start()).finish().await;
+    println!("{spread}");
+    let busy = quota_load("busy").start(cluster.all_clients(), Timeline::start());
+    cluster.kill(2);
+    cluster.wipe(2);
+    cluster.restart(2);
+    cluster.wait_until_ready(2).await;
+    let restored = |status: &leasehold_tests::cluster::Status| {
+        let here = |shard: &leasehold_tests::cluster::ShardStatus| shard.replicas.len() == 3;
+        status.shards.iter().all(here).then_some(())
+    };
+    cluster.wait_for("three replicas of each shard", SETTLES_WITHIN, restored).await;
+    let busy = busy.stop().await;
+    assert_eq!(QUOTA - remaining(&cluster, 2, "quota", "busy").await, busy.admitted_units());
+    assert_replicas_become_equal(&cluster).await;
+}
