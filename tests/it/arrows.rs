@@ -140,7 +140,7 @@ const TECHNOLOGIES: &[Technology] = &[
     Technology { crates: &["notify"], known_by: &["node"], why: "watches rule files" },
     Technology {
         crates: &["rustix"],
-        known_by: &["node", "consensus", "tests"],
+        known_by: &["node", "consensus", "cluster", "tests"],
         why: "the clock; disk space reserved ahead; tests send signals",
     },
     Technology { crates: &["prometheus-client"], known_by: &["node"], why: "the metrics page" },
@@ -149,7 +149,7 @@ const TECHNOLOGIES: &[Technology] = &[
         known_by: &["node", "cli"],
         why: "a process chooses where its log goes; libraries only write to it",
     },
-    Technology { crates: &["getrandom"], known_by: &["node"], why: "secrets and session ids" },
+    Technology { crates: &["getrandom"], known_by: &["node", "cluster"], why: "secrets and session ids" },
     Technology {
         crates: &["clap", "clap_complete", "comfy-table", "indicatif", "hdrhistogram"],
         known_by: &["cli"],

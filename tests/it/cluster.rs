@@ -11,7 +11,7 @@ mod snapshots;
 use std::time::Duration;
 
 use leasehold_tests::bound::Bound;
-use leasehold_tests::cluster::{Plan, Status, TestCluster};
+use leasehold_tests::cluster::{Plan, Replica, Status, TestCluster};
 use leasehold_tests::load::Load;
 use serde_json::json;
 
@@ -73,19 +73,23 @@ async fn take(cluster: &TestCluster, node: usize, attribute: &str, value: &str) 
     }
 }
 
-/// The shards that hold counters.
-fn busy_shards(status: &Status) -> Vec<u32> {
-    let holds = |shard: &&leasehold_tests::cluster::ShardStatus| {
-        shard.replicas.iter().any(|replica| replica.keys.is_some_and(|keys| keys > 0))
-    };
-    status.shards.iter().filter(holds).map(|shard| shard.shard).collect()
+/// The first shard that holds a counter.
+fn busy_shard(status: &Status) -> Option<u32> {
+    status.shards.iter().find(|shard| shard.group.keys.is_some_and(|keys| keys > 0)).map(|shard| shard.shard)
 }
 
-/// Waits until all replicas of every shard have applied the same and hold the same.
-async fn assert_replicas_become_equal(cluster: &TestCluster) {
-    let equal = |status: &Status| {
-        let whole = status.shards.iter().all(|shard| shard.replicas.len() == 3);
-        (whole && status.unequal().is_empty()).then_some(())
+/// Waits until every shard has three replicas that answer.
+async fn assert_replicas_exist(cluster: &TestCluster) {
+    let whole = |status: &Status| {
+        let there =
+            |replicas: &[Replica]| replicas.len() == 3 && replicas.iter().all(|r| r.applied.is_some());
+        status.shards.iter().all(|shard| there(&shard.group.replicas)).then_some(())
     };
-    cluster.wait_for("replicas are equal", SETTLES_WITHIN, equal).await;
+    cluster.wait_for("three replicas of each shard", SETTLES_WITHIN, whole).await;
+}
+
+/// Waits until every shard has three replicas that have applied the same and hold the same.
+async fn assert_replicas_become_equal(cluster: &TestCluster) {
+    assert_replicas_exist(cluster).await;
+    cluster.wait_until_equal(SETTLES_WITHIN).await;
 }

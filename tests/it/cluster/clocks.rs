@@ -12,7 +12,7 @@ use leasehold_tests::cluster::{Plan, TestCluster};
 use leasehold_tests::load::Recording;
 use leasehold_tests::require;
 
-use super::{HOT, RULES, SETTLES_WITHIN, assert_replicas_become_equal, busy_shards, hot_load};
+use super::{HOT, RULES, SETTLES_WITHIN, assert_replicas_become_equal, busy_shard, hot_load};
 
 /// Between two steps of a clock: a few refills.
 const BETWEEN_STEPS: Duration = Duration::from_secs(2);
@@ -62,9 +62,7 @@ fn assert_not_locked_out(recording: &Recording, took: Duration) {
 /// Has the leader of the only busy shard killed, so that another node with another clock takes over.
 async fn change_leader(cluster: &mut TestCluster) {
     cluster.wait_until_led(SETTLES_WITHIN).await;
-    let shard = cluster
-        .wait_for("the counter is somewhere", SETTLES_WITHIN, |status| busy_shards(status).first().copied())
-        .await;
+    let shard = cluster.wait_for("the counter is somewhere", SETTLES_WITHIN, busy_shard).await;
     let leader = cluster.leader_of(shard).await.expect("every shard is led");
     cluster.kill(leader);
     cluster.wait_until_led(SETTLES_WITHIN).await;

@@ -20,10 +20,13 @@ const MOVED_WITHIN: Duration = Duration::from_secs(120);
 fn settled(status: &Status) -> Option<BTreeMap<u64, usize>> {
     let mut held = BTreeMap::new();
     for shard in &status.shards {
-        if shard.moving.is_some() || shard.replicas.len() != 3 || shard.replicas.iter().any(|r| !r.voter) {
+        let group = &shard.group;
+        let votes = |role: &Option<String>| role.as_deref().is_some_and(|role| role != "learner");
+        let whole = group.replicas.len() == 3 && group.replicas.iter().all(|replica| votes(&replica.role));
+        if !whole || group.moving.is_some() {
             return None;
         }
-        for replica in &shard.replicas {
+        for replica in &group.replicas {
             *held.entry(replica.node).or_insert(0) += 1;
         }
     }

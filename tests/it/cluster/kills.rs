@@ -7,7 +7,7 @@ use leasehold_tests::clock::Timeline;
 use leasehold_tests::load::Fate;
 
 use super::{
-    HOT, QUOTA, SETTLES_WITHIN, assert_replicas_become_equal, busy_shards, hot_load, quota_load, remaining,
+    HOT, QUOTA, SETTLES_WITHIN, assert_replicas_become_equal, busy_shard, hot_load, quota_load, remaining,
     three,
 };
 
@@ -21,8 +21,7 @@ async fn a_leader_killed_20_times_under_load_overshoots_nothing_loses_nothing_an
     let mut cluster = three().await;
     let clock = Timeline::start();
     let hot = hot_load("a").start(cluster.all_clients(), clock);
-    let only_one = |status: &leasehold_tests::cluster::Status| busy_shards(status).first().copied();
-    let shard = cluster.wait_for("the counter is somewhere", SETTLES_WITHIN, only_one).await;
+    let shard = cluster.wait_for("the counter is somewhere", SETTLES_WITHIN, busy_shard).await;
     let quota = quota_load("b").start(cluster.all_clients(), clock);
     let mut kills = Vec::new();
     for _ in 0..KILLS {

@@ -6,7 +6,7 @@ use leasehold_tests::clock::Timeline;
 use leasehold_tests::cluster::{Plan, TestCluster};
 use leasehold_tests::load::{Fate, Load};
 
-use super::{HOT, RULES, SETTLES_WITHIN, assert_replicas_become_equal, busy_shards, hot_load, three};
+use super::{HOT, RULES, SETTLES_WITHIN, assert_replicas_become_equal, busy_shard, hot_load, three};
 
 /// What was on its way when the link was cut may still be answered.
 const IN_FLIGHT: Duration = Duration::from_secs(1);
@@ -18,9 +18,7 @@ async fn a_minority_grants_nothing_and_the_majority_notices_no_longer_than_an_el
     let alone = |value| Load { give_up_within: Duration::from_secs(1), ..hot_load(value) };
     let all = hot_load("a").start(cluster.all_clients(), clock);
     tokio::time::sleep(IN_FLIGHT).await;
-    let shard = cluster
-        .wait_for("the counter is somewhere", SETTLES_WITHIN, |status| busy_shards(status).first().copied())
-        .await;
+    let shard = cluster.wait_for("the counter is somewhere", SETTLES_WITHIN, busy_shard).await;
     let minority = cluster.leader_of(shard).await.expect("every shard is led");
     let majority: Vec<_> =
         (0..3).filter(|node| *node != minority).map(|node| cluster.clients(node)).collect();
@@ -52,9 +50,7 @@ async fn a_leader_that_was_stopped_and_resumes_grants_nothing_beyond_the_limit()
     let clock = Timeline::start();
     let load = hot_load("a").start(cluster.all_clients(), clock);
     tokio::time::sleep(IN_FLIGHT).await;
-    let shard = cluster
-        .wait_for("the counter is somewhere", SETTLES_WITHIN, |status| busy_shards(status).first().copied())
-        .await;
+    let shard = cluster.wait_for("the counter is somewhere", SETTLES_WITHIN, busy_shard).await;
     for _ in 0..3 {
         cluster.wait_until_led(SETTLES_WITHIN).await;
         let leader = cluster.leader_of(shard).await.expect("every shard is led");

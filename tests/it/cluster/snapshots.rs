@@ -5,7 +5,7 @@ use leasehold_tests::cluster::{Plan, TestCluster};
 use leasehold_tests::load::Load;
 use std::time::Duration;
 
-use super::{QUOTA, RULES, SETTLES_WITHIN, assert_replicas_become_equal, quota_load, remaining};
+use super::{QUOTA, RULES, assert_replicas_become_equal, assert_replicas_exist, quota_load, remaining};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fresh_replica_catches_up_from_a_snapshot_when_the_log_is_purged_on_busy_and_idle_shards() {
@@ -21,11 +21,7 @@ async fn a_fresh_replica_catches_up_from_a_snapshot_when_the_log_is_purged_on_bu
     cluster.wipe(2);
     cluster.restart(2);
     cluster.wait_until_ready(2).await;
-    let restored = |status: &leasehold_tests::cluster::Status| {
-        let here = |shard: &leasehold_tests::cluster::ShardStatus| shard.replicas.len() == 3;
-        status.shards.iter().all(here).then_some(())
-    };
-    cluster.wait_for("three replicas of each shard", SETTLES_WITHIN, restored).await;
+    assert_replicas_exist(&cluster).await;
     let busy = busy.stop().await;
     assert_eq!(QUOTA - remaining(&cluster, 2, "quota", "busy").await, busy.admitted_units());
     assert_replicas_become_equal(&cluster).await;

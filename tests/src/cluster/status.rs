@@ -66,6 +66,8 @@ pub struct ShardStatus {
 pub struct GroupStatus {
     /// Who leads it.
     pub leader: Option<u64>,
+    /// Counters that its leader holds.
+    pub keys: Option<u64>,
     /// Its replicas.
     pub replicas: Vec<Replica>,
     /// The move under way, if any.
