@@ -1,7 +1,7 @@
 //! Who leads: shards go back to the replicas that the map prefers, and everything is handed over before a stop.
 //!
-//! Invariant: leadership is only ever passed to a voter that has everything and can be reached; a handover is a short pause
-//! for its shard, so there is one at a time, except before a stop.
+//! Invariant: leadership is only ever passed to a voter that has everything and says that it would lead; a handover is a
+//! short pause for its shard, so there is one at a time, except before a stop.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ impl Memory {
 
 async fn give_back(parts: &Parts, group: GroupId, to: NodeId) {
     let Some(status) = parts.runner.status(group).await else { return };
-    if !ready(parts, &status).contains(&to) {
+    if !ready(parts, &status).contains(&to) || change::would_lead(parts, group, to).await.is_err() {
         return;
     }
     match parts.runner.transfer(group, to, HAND_OVER_WITHIN).await {
@@ -153,6 +153,9 @@ async fn hand_over_one(parts: &Parts, group: GroupId) {
         Reverse((stays(*node), preferred(*node), status.matched.get(node).copied().flatten()))
     });
     for to in best {
+        if change::would_lead(parts, group, to).await.is_err() {
+            continue;
+        }
         match parts.runner.transfer(group, to, HAND_OVER_WITHIN).await {
             Ok(()) => return,
             Err(error) => tracing::debug!(group = group.0, %to, %error, "a group wasn't handed over"),
@@ -175,6 +178,7 @@ pub(crate) async fn move_leader(parts: &Parts, shard: ShardId, to: NodeId) -> Re
         ));
     }
     let group = GroupId::of_shard(shard);
+    change::would_lead(parts, group, to).await?;
     let first = parts.runner.leader(group).unwrap_or(to);
     let request = ChangeRequest { group: group.0, change: Change::Transfer(to) };
     match change::ask(parts, first, &request).await {

@@ -45,6 +45,16 @@ pub(crate) async fn ask(parts: &Parts, first: NodeId, request: &ChangeRequest) -
     ChangeReply::NotLeader { hint: Some(leader) }
 }
 
+/// Whether a node would lead the group, by its own word: asked to lead what it doesn't, one that can't refuses.
+pub(crate) async fn would_lead(parts: &Parts, group: GroupId, node: NodeId) -> Result<(), String> {
+    let request = ChangeRequest { group: group.0, change: Change::Transfer(node) };
+    match ask_one(parts, node, &request).await {
+        ChangeReply::Done | ChangeReply::NotLeader { .. } => Ok(()),
+        ChangeReply::Refused(reason) => Err(reason),
+        ChangeReply::Unknown => Err(format!("node {node} doesn't answer")),
+    }
+}
+
 async fn ask_one(parts: &Parts, leader: NodeId, request: &ChangeRequest) -> ChangeReply {
     if leader == parts.node {
         return carry_out(parts, request, WITHIN).await;
@@ -67,14 +77,25 @@ async fn carry_out(parts: &Parts, request: &ChangeRequest, within: Duration) -> 
         Change::AddLearner(node) => changed(runner.add_learner(group, *node, within).await),
         Change::RemoveLearner(node) => changed(runner.remove_learner(group, *node, within).await),
         Change::Voters(voters) => changed(runner.change_voters(group, voters, within).await),
-        Change::Transfer(to) => transfer(runner, group, *to, parts.node, within).await,
+        Change::Transfer(to) if *to == parts.node => take_over(parts, group),
+        Change::Transfer(to) => transfer(runner, group, *to, within).await,
     }
 }
 
-async fn transfer(runner: &Runner, group: GroupId, to: NodeId, me: NodeId, within: Duration) -> ChangeReply {
-    if to == me && runner.is_leader(group) {
+/// This node can't take over by itself: it says whether it leads, would, or can't.
+fn take_over(parts: &Parts, group: GroupId) -> ChangeReply {
+    if parts.runner.is_leader(group) {
         return ChangeReply::Done;
     }
+    match parts.unfit() {
+        Some(reason) => ChangeReply::Refused(reason.to_owned()),
+        None => {
+            ChangeReply::NotLeader { hint: parts.runner.leader(group).filter(|node| *node != parts.node) }
+        }
+    }
+}
+
+async fn transfer(runner: &Runner, group: GroupId, to: NodeId, within: Duration) -> ChangeReply {
     match runner.transfer(group, to, within).await {
         Ok(()) => ChangeReply::Done,
         Err(TransferError::NotLeader { hint }) => ChangeReply::NotLeader { hint },

@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold_consensus::runner::Runner;
@@ -43,6 +44,10 @@ pub(crate) struct Parts {
     pub(crate) rules: Vec<(Arc<str>, Arc<str>)>,
     /// A node that is silent for so long is replaced.
     pub(crate) replace_after: Duration,
+    /// Whether the log has no room.
+    pub(crate) full: watch::Receiver<bool>,
+    /// Whether everything is being handed over.
+    pub(crate) leaving: AtomicBool,
 }
 
 /// See the module. Clones are handles to the same one.
@@ -89,6 +94,7 @@ impl Steer {
 
     /// Hands everything that this node leads to others. Those that nobody takes over in time are left to an election.
     pub(crate) async fn hand_over(&self, within: Duration) {
+        self.0.leaving.store(true, Ordering::SeqCst);
         balance::hand_over(&self.0, within).await;
     }
 }
@@ -97,6 +103,14 @@ impl Parts {
     /// The control group's state, as far as this node has it.
     pub(crate) fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control.borrow())
+    }
+
+    /// Why this node should lead nothing more.
+    pub(crate) fn unfit(&self) -> Option<&'static str> {
+        if self.leaving.load(Ordering::SeqCst) {
+            return Some("the node is stopping");
+        }
+        self.full.borrow().then_some("the node's disk is full")
     }
 
     /// Whether a connection to the node stands; always to oneself.

@@ -103,6 +103,8 @@ fn steer(inner: &Arc<Inner>, runner: &Runner, router: &Router, founding: Option<
         founding,
         rules: inner.config.rules.clone(),
         replace_after: inner.config.replace_after,
+        full: inner.log.full(),
+        leaving: false.into(),
     })
 }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use leasehold_consensus::types::GroupId;
-use leasehold_control::{Command, NodeRecord, RulesChange};
+use leasehold_control::{Command, RulesChange};
 use leasehold_model::RulesVersion;
-use leasehold_placement::{Layout, ShardMap, Shards, assign};
 use leasehold_wire::peer::{Change, Founding};
+
+use crate::follow::first_map;
 
 use super::view::{Action, View};
 use super::{members, moves};
@@ -27,14 +28,8 @@ pub(crate) fn decide(view: &View<'_>) -> Vec<Action> {
 }
 
 fn create(founding: &Founding) -> Option<Command> {
-    let Founding { cluster, founders: nodes, .. } = founding;
-    let layout = Layout {
-        shards: Shards::new(cluster.shards).ok()?,
-        replicas: usize::try_from(cluster.replicas).ok()?,
-    };
-    let members: Vec<_> = nodes.iter().map(NodeRecord::member).collect();
-    let map = assign(&layout, &members, &ShardMap::default()).ok()?;
-    Some(Command::Create { cluster: cluster.clone(), nodes: nodes.clone(), map })
+    let map = first_map(founding)?;
+    Some(Command::Create { cluster: founding.cluster.clone(), nodes: founding.founders.clone(), map })
 }
 
 /// The rules that the cluster starts with and that it hasn't yet. Once anybody else has changed a rule it is no longer new.

@@ -111,7 +111,11 @@ fn next_map(view: &View<'_>, replicas: &BTreeMap<ShardId, BTreeSet<NodeId>>) -> 
     for (shard, voters) in replicas {
         map.shards.get_mut(index(*shard))?.replicas = voters.iter().copied().collect();
     }
-    if map != *now || view.leaders_stale {
+    let may_lead = |node: &NodeId| view.eligible(*node);
+    let misled = map.shards.iter().any(|placement| {
+        !placement.leader.as_ref().is_some_and(may_lead) && placement.replicas.iter().any(may_lead)
+    });
+    if map != *now || misled || view.leaders_stale {
         prefer_leaders(&mut map, &view.control.members());
     }
     (map != *now).then(|| {

@@ -146,6 +146,10 @@ impl Testbed {
         self.nodes[&id].node()
     }
 
+    pub(crate) fn number(&self, node: NodeId) -> u8 {
+        *self.nodes.iter().find(|(_, cluster)| cluster.node() == node).unwrap().0
+    }
+
     pub(crate) fn node(&self, id: u8) -> &Cluster {
         &self.nodes[&id]
     }
