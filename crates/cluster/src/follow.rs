@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_consensus::meta::MetaError;
 use leasehold_consensus::runner::{CreateError, Runner};
 use leasehold_consensus::transport::Transport;
 use leasehold_consensus::types::GroupId;
@@ -53,9 +52,6 @@ pub(crate) enum FollowError {
     /// A replica can't be removed.
     #[error("a replica can't be removed: {0}")]
     Remove(std::io::Error),
-    /// What it learnt can't be written.
-    #[error("{0}")]
-    Meta(#[from] MetaError),
 }
 
 /// The shards' map that a founding leads to, the same on every founder.
@@ -154,7 +150,7 @@ impl Follower {
         if control.nodes().get(&self.me).is_some_and(|node| node.standing == Standing::Dead) {
             return Err(FollowError::Dead(self.me));
         }
-        self.tell_addresses(control).await?;
+        self.tell_addresses(control).await;
         let here = self.runner.groups().into_iter().collect();
         let (removals, rest): (Vec<_>, Vec<_>) = wanted(control, self.first.as_ref(), self.me, &here)
             .into_iter()
@@ -169,7 +165,7 @@ impl Follower {
         Ok(())
     }
 
-    async fn tell_addresses(&mut self, control: &Control) -> Result<(), MetaError> {
+    async fn tell_addresses(&mut self, control: &Control) {
         let addresses = addresses(control, self.me);
         let known: BTreeSet<NodeId> = self.transport.peers().into_iter().map(|(node, _)| node).collect();
         for (node, address) in &addresses {
@@ -182,10 +178,12 @@ impl Follower {
         }
         if self.told != addresses {
             let peers: Vec<_> = addresses.iter().map(|(node, at)| (*node, Arc::clone(at))).collect();
-            blocking(&self.data, move |data| data.set_peers(&peers)).await?;
-            self.told = addresses;
+            match blocking(&self.data, move |data| data.set_peers(&peers)).await {
+                Ok(()) => self.told = addresses,
+                // They are told again at the next look; until then a restart asks at the seeds.
+                Err(error) => tracing::warn!(%error, "the peers' addresses can't be remembered"),
+            }
         }
-        Ok(())
     }
 
     async fn carry_out(&mut self, control: &Control, action: Action) -> Result<(), FollowError> {

@@ -254,6 +254,9 @@ impl Inner {
         if self.stop.is_cancelled() {
             return Err("the node is stopping".to_owned());
         }
+        if self.fatal.told.load(Ordering::SeqCst) {
+            return Err("the node can't go on".to_owned());
+        }
         if let Phase::Waiting(why) = &*self.phase.borrow() {
             return Err(why.clone());
         }
@@ -277,7 +280,9 @@ impl Inner {
                 // Replicas would wait for room that nobody makes.
                 self.close_log().await;
             }
-            part.runner.shutdown().await;
+            if timeout(END_MAX, part.runner.shutdown()).await.is_err() {
+                tracing::warn!("some replicas didn't stop in time");
+            }
         }
         self.whereabouts.shutdown().await;
         self.transport.shutdown();

@@ -1,6 +1,7 @@
 //! Whole nodes in one process: real sockets on loopback, real disks.
 
 mod forming;
+mod full;
 mod joining;
 pub(crate) mod support;
 mod trouble;

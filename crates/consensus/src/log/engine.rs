@@ -452,6 +452,7 @@ fn tell(dones: Vec<Done>, result: &Result<(), WriteError>) {
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+/// Whether all that is missing is space.
+pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use crate::types::GroupId;
+pub(crate) use engine::is_full;
 pub use engine::{Done, Engine, Request};
 pub use read::{ReadError, Reader, Usage};
 pub use writer::Log;

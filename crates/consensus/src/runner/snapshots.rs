@@ -36,20 +36,13 @@ impl SnapshotDir {
 
     /// Makes a snapshot durable, then removes older ones. Blocks.
     pub(super) fn write(&self, meta: &SnapshotMeta<u64, EmptyNode>, state: &[u8]) -> io::Result<()> {
-        let index = meta.last_log_id.map_or(0, |last| last.index);
         let unfinished = self.0.join(UNFINISHED);
-        let mut file = File::create(&unfinished)?;
-        let head = raft::encode(&messages::snapshot_meta(meta));
-        let mut checksum = crc32c::crc32c(MAGIC);
-        file.write_all(MAGIC)?;
-        let head_len = u32::try_from(head.len()).expect("memberships have few nodes");
-        let state_len = u64::try_from(state.len()).expect("lengths fit into 64 bits");
-        for part in [&head_len.to_le_bytes()[..], &head, &state_len.to_le_bytes(), state] {
-            checksum = crc32c::crc32c_append(checksum, part);
-            file.write_all(part)?;
+        if let Err(error) = write_file(&unfinished, meta, state) {
+            // On a full disk it would take the room that the log needs more.
+            let _ = fs::remove_file(&unfinished);
+            return Err(error);
         }
-        file.write_all(&checksum.to_le_bytes())?;
-        file.sync_all()?;
+        let index = meta.last_log_id.map_or(0, |last| last.index);
         fs::rename(&unfinished, self.0.join(format!("{index:020}{SUFFIX}")))?;
         sync_dir(&self.0)?;
         for older in self.indexes()?.into_iter().filter(|found| *found < index) {
@@ -75,6 +68,21 @@ impl SnapshotDir {
         }
         Ok(indexes)
     }
+}
+
+fn write_file(path: &Path, meta: &SnapshotMeta<u64, EmptyNode>, state: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    let head = raft::encode(&messages::snapshot_meta(meta));
+    let mut checksum = crc32c::crc32c(MAGIC);
+    file.write_all(MAGIC)?;
+    let head_len = u32::try_from(head.len()).expect("memberships have few nodes");
+    let state_len = u64::try_from(state.len()).expect("lengths fit into 64 bits");
+    for part in [&head_len.to_le_bytes()[..], &head, &state_len.to_le_bytes(), state] {
+        checksum = crc32c::crc32c_append(checksum, part);
+        file.write_all(part)?;
+    }
+    file.write_all(&checksum.to_le_bytes())?;
+    file.sync_all()
 }
 
 /// Makes the names in a directory durable.

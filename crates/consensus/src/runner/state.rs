@@ -5,6 +5,7 @@
 
 use std::io::{self, Cursor};
 use std::sync::Arc;
+use std::time::Duration;
 
 use openraft::storage::RaftStateMachine;
 use openraft::{
@@ -13,13 +14,18 @@ use openraft::{
 };
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::snapshots::{SnapshotDir, Stored};
+use crate::log::is_full;
 use crate::machine::Machine;
 use crate::types::{Applied, RaftTypes};
 
 /// Entries applied without giving way to other tasks: a replica that replays much doesn't hold up heartbeats.
 const APPLIED_AT_ONCE: usize = 64;
+
+/// How often a full disk is asked for room.
+const ROOM_AGAIN: Duration = Duration::from_millis(250);
 
 type Failure = StorageError<u64>;
 type Meta = SnapshotMeta<u64, EmptyNode>;
@@ -181,12 +187,25 @@ impl RaftSnapshotBuilder<RaftTypes> for Builder {
     }
 }
 
-/// Makes a snapshot durable, and gives its bytes back.
+/// Makes a snapshot durable, and gives its bytes back. Where there is no room it waits for some, as the log does: the replica
+/// then falls behind, and nothing is lost.
 async fn store(snapshots: SnapshotDir, meta: Meta, state: Vec<u8>) -> Result<Vec<u8>, Failure> {
-    let stored_meta = meta.clone();
-    let written = tokio::task::spawn_blocking(move || snapshots.write(&stored_meta, &state).map(|()| state));
-    let written = written.await.unwrap_or_else(panicked);
-    written.map_err(|error| failed(&meta, ErrorVerb::Write, &error))
+    let state = Arc::new(state);
+    let mut told = false;
+    loop {
+        let (snapshots, stored_meta, stored) = (snapshots.clone(), meta.clone(), Arc::clone(&state));
+        let written = tokio::task::spawn_blocking(move || snapshots.write(&stored_meta, &stored)).await;
+        match written.unwrap_or_else(panicked) {
+            Ok(()) => return Ok(Arc::unwrap_or_clone(state)),
+            Err(error) if is_full(&error) => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!(%error, "no room for a snapshot: it is written when there is some");
+                }
+                sleep(ROOM_AGAIN).await;
+            }
+            Err(error) => return Err(failed(&meta, ErrorVerb::Write, &error)),
+        }
+    }
 }
 
 fn failed(meta: &Meta, verb: ErrorVerb, error: &(impl std::error::Error + 'static)) -> Failure {
