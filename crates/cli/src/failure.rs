@@ -32,17 +32,19 @@ pub(crate) struct Failure {
     pub(crate) next_step: Option<String>,
     /// The exit code: 1 for an error, 2 for usage and configuration.
     pub(crate) code: u8,
+    /// What a server answered, when that was it.
+    pub(crate) code_of_server: Option<tonic::Code>,
 }
 
 impl Failure {
     /// The arguments or the configuration are wrong: exit code 2.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
-        Self { error: error.into(), next_step: None, code: 2 }
+        Self { error: error.into(), next_step: None, code: 2, code_of_server: None }
     }
 
     /// Something else went wrong: exit code 1.
     pub(crate) fn error(error: impl Into<anyhow::Error>) -> Self {
-        Self { error: error.into(), next_step: None, code: 1 }
+        Self { error: error.into(), next_step: None, code: 1, code_of_server: None }
     }
 
     /// Says what to do next.

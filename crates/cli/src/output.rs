@@ -74,6 +74,11 @@ pub(crate) fn finish() -> Result<(), Failure> {
     }
 }
 
+/// Whether what was printed could not be written: nobody reads any more.
+pub(crate) fn is_broken() -> bool {
+    UNWRITTEN.get().is_some()
+}
+
 /// Text of a file, a server or a caller as it may stand on a terminal: what would move the cursor, change colours or turn
 /// the direction of reading is one replacement character each, so that columns stay where they are.
 pub(crate) fn visible(text: &str) -> String {
@@ -89,8 +94,12 @@ pub(crate) fn note(text: impl Display) {
 
 /// Prints `value` as indented JSON.
 pub(crate) fn json(value: &impl Serialize) {
-    let text = serde_json::to_string_pretty(value).expect("plain structs with string keys always serialize");
-    line(text);
+    raw(&json_text(value));
+}
+
+/// `value` as indented JSON, with a line's end.
+pub(crate) fn json_text(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("plain structs with string keys always serialize") + "\n"
 }
 
 /// Lays rows out under their titles.
@@ -123,7 +132,8 @@ pub(crate) fn failure(failure: &Failure) -> ExitCode {
     ExitCode::from(failure.code)
 }
 
-fn describe(failure: &Failure, bold: bool) -> String {
+/// Why a command failed, its causes and the next step, as lines.
+pub(crate) fn describe(failure: &Failure, bold: bool) -> String {
     let label = if bold { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     let mut text = format!("{label} {}", visible(&failure.error.to_string()));
     let mut said = failure.error.to_string();

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
+use leasehold_wire::proto::leasehold::v1::admin_client::AdminClient;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Response, Status};
 
 use crate::failure::Failure;
 
@@ -20,9 +21,8 @@ pub(crate) struct Server {
         value_name = "URL"
     )]
     server: String,
-    /// How long to wait for the answer, in all: 500ms, 2s.
-    #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
-    timeout: Duration,
+    #[command(flatten)]
+    patience: Patience,
 }
 
 /// Where a server's operators' port is and how long to wait for it.
@@ -37,6 +37,13 @@ pub(crate) struct AdminServer {
         value_name = "URL"
     )]
     admin: String,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+/// How long to wait for a server.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Patience {
     /// How long to wait for the answer, in all: 500ms, 2s.
     #[arg(long, default_value = "5s", value_parser = parse_duration, value_name = "TIME")]
     timeout: Duration,
@@ -53,14 +60,28 @@ pub(crate) struct Remote {
 impl Server {
     /// Connects.
     pub(crate) async fn connect(&self) -> Result<Remote, Failure> {
-        Remote::connect(&self.server, self.timeout, "--server").await
+        Remote::connect(&self.server, self.patience.timeout, "--server").await
     }
 }
 
 impl AdminServer {
     /// Connects.
     pub(crate) async fn connect(&self) -> Result<Remote, Failure> {
-        Remote::connect(&self.admin, self.timeout, "--admin").await
+        Remote::connect(&self.admin, self.patience.timeout, "--admin").await
+    }
+
+    /// Connects, asks one thing on this thread, and returns the answer.
+    pub(crate) fn ask<T, R>(
+        &self,
+        message: T,
+        ask: impl AsyncFnOnce(&mut AdminClient<Channel>, Request<T>) -> Result<Response<R>, Status>,
+    ) -> Result<R, Failure> {
+        block_on(async {
+            let remote = self.connect().await?;
+            let mut client = AdminClient::new(remote.channel.clone());
+            let answered = ask(&mut client, remote.request(message)).await;
+            answered.map(Response::into_inner).map_err(|status| remote.refused(&status))
+        })
     }
 }
 
@@ -92,6 +113,7 @@ impl Remote {
         let message =
             if status.message().is_empty() { status.code().description() } else { status.message() };
         let failure = Failure::error(anyhow!("{message}").context(format!("{} refused", self.url)));
+        let failure = Failure { code_of_server: Some(status.code()), ..failure };
         match status.code() {
             Code::Unimplemented => {
                 failure.next("ask the other port: checks go to --server, rules to --admin")

@@ -212,6 +212,103 @@ impl Dev {
     }
 }
 
+/// `leasehold dev --nodes 3` on free ports: the operators' addresses and the clients' of each node.
+fn dev_cluster(rules: &str, data: Option<&str>) -> (Dev, Vec<(String, String)>) {
+    let mut args =
+        vec!["dev", "--nodes", "3", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--rules", rules];
+    args.extend(data.iter().flat_map(|data| ["--data", *data]));
+    let mut process = leasehold(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut nodes = Vec::new();
+    for line in BufReader::new(process.stdout.as_mut().unwrap()).lines().map(Result::unwrap) {
+        let words: Vec<_> = line.split_whitespace().collect();
+        match words.as_slice() {
+            [node, clients, admin] if node.starts_with("node-") => {
+                nodes.push(((*admin).to_owned(), (*clients).to_owned()));
+            }
+            ["Ctrl-C", ..] => break,
+            _ => {}
+        }
+    }
+    assert_eq!(nodes.len(), 3);
+    let (admin, clients) = nodes[0].clone();
+    (Dev { process, clients, admin }, nodes)
+}
+
+/// Runs a command against a cluster's node; its exit code and what it said.
+fn operate(admin: &str, args: &[&str]) -> (i32, String) {
+    let output = leasehold(args).env("LEASEHOLD_ADMIN", admin).output().unwrap();
+    (output.status.code().unwrap(), stdout(&output) + &stderr(&output))
+}
+
+#[test]
+fn a_cluster_in_one_process_is_shown_and_operated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dev, nodes) = dev_cluster(&file(&folder, "rules.yaml", RULES), None);
+    let on = |node: usize, args: &[&str]| operate(&nodes[node].0, args);
+    let check = |node: usize| {
+        let mut check = leasehold(&["check", "api", "user=ann"]);
+        check.env("LEASEHOLD_SERVER", &nodes[node].1).output().unwrap().status.code()
+    };
+    assert_eq!([check(0), check(1), check(2)], [Some(0), Some(0), Some(3)]);
+
+    let (code, status) = on(0, &["status"]);
+    assert!(code == 0 && status.contains("members    3 active\n"), "{status}");
+    let (code, members) = on(1, &["members"]);
+    assert!(code == 0 && members.lines().count() == 4 && members.contains("node-3"), "{members}");
+    let (code, shards) = on(2, &["shards"]);
+    assert!(code == 0 && shards.lines().count() == 33 && shards.contains("node-1 node-2 node-3"), "{shards}");
+    for told in [&status, &members, &shards] {
+        assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
+    }
+    let (_, json) = on(2, &["shards", "--output", "json", "--hashes"]);
+    let shards: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(shards.as_array().unwrap().len(), 32);
+
+    let (code, said) = on(0, &["shards", "move-leader", "5", "node-2"]);
+    assert!(code == 0 && said.contains("node-2 leads shard 5"), "{said}");
+    let (code, said) = on(0, &["members", "forget", "node-9"]);
+    assert!(code == 1 && said.contains("there are: "), "{said}");
+    let (code, said) = on(1, &["members", "drain", "node-3"]);
+    assert!(code == 0 && said.contains("node-3 is drained"), "{said}");
+    let (code, members) = on(2, &["members"]);
+    assert!(code == 0 && members.contains("draining"), "{members}");
+    assert_eq!(on(1, &["members", "activate", "node-3"]).0, 0);
+
+    let new = file(&folder, "new.yml", &RULES.replace("2/hour", "3/hour"));
+    let (code, said) = on(1, &["rules", "apply", &new, "--expect", "1"]);
+    assert!(code == 0 && said.contains("version 2"), "{said}");
+    let (code, said) = on(2, &["rules", "apply", &new, "--expect", "1"]);
+    assert!(code == 1 && said.contains("rules get"), "{said}");
+    assert_eq!(dev.stop("INT").0, Some(0));
+}
+
+#[test]
+fn a_cluster_with_a_directory_comes_back_with_what_was_spent() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = file(&folder, "rules.yaml", RULES);
+    // Ports are others the next time: the nodes find each other anew.
+    let data = folder.path().join("data");
+    let check = ["check", "api", "user=ann"];
+    let (dev, _) = dev_cluster(&rules, Some(data.to_str().unwrap()));
+    assert_eq!(dev.code(&check), 0);
+    assert_eq!(dev.stop("TERM").0, Some(0));
+    let (dev, _) = dev_cluster(&rules, Some(data.to_str().unwrap()));
+    assert_eq!([dev.code(&check), dev.code(&check)], [0, 3]);
+}
+
+#[test]
+fn a_node_that_runs_alone_has_no_members() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(&file(&folder, "rules.yaml", RULES));
+    let (code, status) = operate(&dev.admin, &["status"]);
+    assert!(code == 0 && status.contains("this node runs alone"), "{status}");
+    let (code, said) = operate(&dev.admin, &["members"]);
+    assert!(code == 1 && said.contains("runs alone"), "{said}");
+    check_fails(&["dev", "--data", "x"], 2, "--nodes 3");
+    let config = file(&folder, "node.yaml", "{}");
+    check_fails(&["node", "--config", &config, "--node", "a"], 2, "no section `cluster:`");
+}
+
 impl Drop for Dev {
     fn drop(&mut self) {
         let _ended = self.process.kill();

@@ -3,6 +3,7 @@
 //! Invariant: until the node knows its cluster's state nothing is asked of it, and after [`Cluster::shutdown`] nothing is
 //! left of it but its data directory. What runs in between, and in which order it begins, is in `start` and `part`.
 
+mod gauges;
 mod part;
 mod pulse;
 mod start;
@@ -30,6 +31,7 @@ use crate::form::Papers;
 use crate::machine::ShardMachine;
 use crate::whereabouts::Whereabouts;
 use crate::{Clock, ClusterConfig, Counts, Fatal, Report, StartError, Unanswered};
+pub use gauges::Gauges;
 use part::Part;
 use pulse::Vitals;
 

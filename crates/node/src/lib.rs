@@ -1,4 +1,4 @@
-//! The server: boot, clock, rules in force, the local authority, metrics.
+//! The server, alone or one of a cluster: boot, clock, rules in force, who may change counters, metrics.
 //!
 //! Invariant: this is the shell. Everything that can be decided wrongly is a function in a pure crate; here a clock is
 //! read, files are watched, ports are bound and one lock is held. A configuration is checked before a port opens.
@@ -21,6 +21,6 @@ mod operate;
 mod rules;
 
 pub use boot::StartError;
-pub use config::{Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};
+pub use config::{ClusterConfig, Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};
 pub use node::Node;
-pub use rules::rule_files;
+pub use rules::{EXAMPLE_RULES_YAML, rule_files};

@@ -10,9 +10,10 @@ use crate::config::{LogConfig, LogFormat};
 /// Replaces `log.level` when set.
 pub const LEVEL_VARIABLE: &str = "LEASEHOLD_LOG";
 
-/// Libraries that log their own workings at the levels of an operator's timeline; what counts of it is said by those who
-/// use them. A level that names them replaces this.
-const QUIET: &str = "openraft=error,chitchat=error";
+/// Libraries that log their own workings at the levels of an operator's timeline: openraft has an ERROR for each message
+/// that a node that stops doesn't answer. What counts of it is said by those who use them. A level that names them
+/// replaces this.
+const QUIET: &str = "openraft=off,chitchat=error";
 
 /// Logging could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -82,9 +83,9 @@ mod tests {
     #[test]
     fn libraries_are_quiet_unless_they_are_named() {
         let level = |given: &str| filter(given).expect("a level").to_string();
-        assert!(level("debug").contains("openraft=error"));
+        assert!(level("debug").contains("openraft=off"));
         assert!(level("debug,openraft=debug").contains("openraft=debug"));
-        assert!(!level("debug,openraft=debug").contains("openraft=error"));
+        assert!(!level("debug,openraft=debug").contains("openraft=off"));
         assert_eq!(level("off"), "off");
     }
 

@@ -3,6 +3,7 @@
 //! Invariants: no key and no attribute value is a label, so the number of series is bounded by the rules. A request
 //! touches atomics only: its rules' counters were resolved when the rules were swapped in.
 
+mod cluster;
 mod duration;
 mod meters;
 mod process;
@@ -10,6 +11,7 @@ mod process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use leasehold_cluster::Cluster;
 use leasehold_limit::check::{Answer, Verdict};
 use leasehold_limit::rules::RuleBook;
 use leasehold_model::{Nanos, RulesVersion};
@@ -20,6 +22,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use cluster::ClusterCollector;
 use duration::DurationHistogram;
 use meters::RuleFamilies;
 pub(crate) use meters::RuleMeters;
@@ -92,8 +95,19 @@ enum Unmatched {
 }
 
 impl Metrics {
+    /// Of a node that runs alone.
     pub(crate) fn new() -> Self {
+        Self::registered(Registry::default(), "Counters held")
+    }
+
+    /// Of a node of a cluster.
+    pub(crate) fn of(cluster: Cluster) -> Self {
         let mut registry = Registry::default();
+        registry.register_collector(Box::new(ClusterCollector(cluster)));
+        Self::registered(registry, "Counters held by the replicas on this node, those of followers included")
+    }
+
+    fn registered(mut registry: Registry, keys_help: &str) -> Self {
         let rules = RuleFamilies::register(&mut registry);
         let duration = Arc::new(DurationHistogram::default());
         registry.register_collector(Box::new(Arc::clone(&duration)));
@@ -111,7 +125,7 @@ impl Metrics {
             gauge
         };
         let rules_version = gauge("leasehold_rules_version", "Version of the rules in force");
-        let keys = gauge("leasehold_keys", "Counters held");
+        let keys = gauge("leasehold_keys", keys_help);
         let resident_bytes = gauge("process_resident_memory_bytes", "Resident memory");
         let open_fds = gauge("process_open_fds", "Open file descriptors");
         let evictions = Counter::default();

@@ -146,14 +146,21 @@ impl Node {
         self.admin.addr
     }
 
-    /// Whether traffic should come here.
-    #[must_use]
-    pub fn readiness(&self) -> Readiness {
+    fn readiness(&self) -> Readiness {
         match (self.gate.get(), &self.keeper) {
             (Readiness::Ready, Keeper::Cluster { cluster, .. }) => {
                 cluster.health().map_or_else(Readiness::NotReady, |()| Readiness::Ready)
             }
             (readiness, Keeper::Files(_) | Keeper::Cluster { .. }) => readiness,
+        }
+    }
+
+    /// Why traffic should not come here; `None` when it should.
+    #[must_use]
+    pub fn not_ready(&self) -> Option<String> {
+        match self.readiness() {
+            Readiness::Ready => None,
+            Readiness::NotReady(reason) => Some(reason),
         }
     }
 

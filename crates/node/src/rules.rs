@@ -24,7 +24,7 @@ pub(crate) use cluster::{ClusterRules, FirstRules};
 pub(crate) use files::{FileRules, LoadError};
 pub(crate) use keeper::Keeper;
 pub(crate) use source::Source;
-pub use source::rule_files;
+pub use source::{EXAMPLE_RULES_YAML, rule_files};
 pub(crate) use watcher::{Watch, reload};
 
 /// Mistakes of one reload that are logged one by one; all of them are in the status.

@@ -1,4 +1,6 @@
-//! `leasehold dev`: a node to try things out on, in this process, with example rules.
+//! `leasehold dev`: a node, or a whole cluster, to try things out on, in this process, with example rules.
+
+mod cluster;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,9 +17,15 @@ use crate::output::{self, text};
 /// Arguments of `leasehold dev`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A rule file, or a folder of them, instead of the example rules. Changes are picked up.
+    /// A rule file, or a folder of them, instead of the example rules. A single node picks changes up.
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
+    /// How many nodes. Several form a cluster; each has the ports of the one before it plus 10.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: u16,
+    /// Where a cluster keeps its data, for the next time; without it the data goes with the process.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Where to serve clients: HTTP, gRPC and Envoy. Port 0 takes any free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7600")]
     http: SocketAddr,
@@ -35,21 +43,33 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         let failure = Failure::usage(anyhow!("--admin: {} is the clients' address already", args.admin));
         return Err(failure.next("give operators a port of their own, for example --admin 127.0.0.1:7602"));
     }
-    let mut config = Config::dev(DevOptions {
-        rules: args.rules.clone(),
-        clients: Some(args.http),
-        admin: Some(args.admin),
-    });
-    config.log.level = match args.verbose {
+    let level = match args.verbose {
+        // That gossip is as good as open is as it should be here.
+        0 if args.nodes > 1 => "warn,leasehold_node::boot=error",
         // What became of an edited rule file belongs into the terminal it is watched from.
         0 => "warn,leasehold_node::rules=info",
         1 => "info",
         2 => "debug",
         3.. => "trace",
+    };
+    if args.nodes > 1 {
+        return cluster::run(args, level);
     }
-    .to_owned();
+    if args.data.is_some() {
+        let failure = Failure::usage(anyhow!("--data: a single node keeps nothing"));
+        return Err(failure.next("add --nodes 3"));
+    }
+    let mut config = Config::dev(DevOptions {
+        rules: args.rules.clone(),
+        clients: Some(args.http),
+        admin: Some(args.admin),
+    });
+    config.log.level = level.to_owned();
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
-    serve(config, |node| output::raw(&banner(node)))
+    serve(vec![config], async |nodes| {
+        nodes.iter().for_each(|node| output::raw(&banner(node)));
+        Ok(())
+    })
 }
 
 fn banner(node: &Node) -> String {

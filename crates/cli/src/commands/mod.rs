@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod cluster;
 mod dev;
 mod node;
 mod rules;
@@ -28,7 +29,7 @@ fn version() -> &'static str {
     })
 }
 
-/// A rate limiter that decides exactly, over HTTP, gRPC and Envoy's protocol. This version is one node.
+/// A rate limiter that decides exactly, over HTTP, gRPC and Envoy's protocol, on one node or on several.
 ///
 /// Start with `leasehold dev`. Exit codes: 0 ok, 1 error, 2 usage or bad configuration, 3 denied.
 #[derive(Debug, Parser)]
@@ -44,7 +45,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start a node here and now, with example rules and nothing on disk.
+    /// Start a node, or a cluster of them, here and now, with example rules.
     Dev(dev::Args),
     /// Run a node from a configuration file.
     Node(node::Args),
@@ -57,6 +58,12 @@ enum Command {
     /// Check, explain and change rules.
     #[command(subcommand)]
     Rules(rules::Command),
+    /// Show how a node and its cluster are.
+    Status(cluster::StatusArgs),
+    /// Show the nodes of a cluster; drain, bring back or forget one.
+    Members(cluster::MembersArgs),
+    /// Show where counters live and who leads them; have another node lead some.
+    Shards(cluster::ShardsArgs),
     /// Replay events in virtual time through the code that decides in production.
     Simulate(simulate::Args),
     /// Put load on a server and measure it.
@@ -86,6 +93,9 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Peek(args) => check::peek(&args, format),
         Command::Reset(args) => check::reset(&args, format),
         Command::Rules(command) => rules::run(&command, format),
+        Command::Status(args) => cluster::status(&args, format),
+        Command::Members(args) => cluster::members(&args, format),
+        Command::Shards(args) => cluster::shards(&args, format),
         Command::Simulate(args) => simulate::run(&args, format),
         Command::Bench(args) => bench::run(&args, format),
         Command::Completions { shell } => completions(shell),

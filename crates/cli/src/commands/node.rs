@@ -6,6 +6,7 @@ use anyhow::{Context, anyhow};
 use leasehold_node::files::{CONFIG_BYTES_MAX, read_text};
 use leasehold_node::{Config, DEFAULT_CONFIG_YAML, Node, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 use crate::commands::rules::show_mistakes;
 use crate::failure::{Failure, Outcome};
@@ -38,7 +39,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         .on_this_machine(args.node.clone(), args.data.clone())
         .map_err(|message| Failure::usage(anyhow!("--node, --data: {message}")))?;
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
-    serve(config, |_| {})
+    serve(vec![config], async |_| Ok(()))
 }
 
 fn read_config(path: &Path) -> Result<Config, Failure> {
@@ -49,8 +50,11 @@ fn read_config(path: &Path) -> Result<Config, Failure> {
     Config::from_yaml(&name, &text).map_err(Failure::usage)
 }
 
-/// Starts a node, says so, and serves until SIGTERM or Ctrl-C; then lets what is in flight finish.
-pub(super) fn serve(config: Config, started: impl FnOnce(&Node)) -> Result<Outcome, Failure> {
+/// Starts nodes, says so, and serves until SIGTERM or Ctrl-C; then lets what is in flight finish.
+pub(super) fn serve(
+    configs: Vec<Config>,
+    started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
+) -> Result<Outcome, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -58,18 +62,17 @@ pub(super) fn serve(config: Config, started: impl FnOnce(&Node)) -> Result<Outco
     let outcome = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-        let node = tokio::select! {
-            started = Node::start(config) => started.map_err(not_started)?,
-            // Reading the rules can take as long as a disk that doesn't answer.
+        let nodes = tokio::select! {
+            nodes = start(configs, started) => nodes?,
+            // Reading the rules can take as long as a disk that doesn't answer, and a cluster as long as another node.
             () = told_to_stop(&mut terminate, &mut interrupt) => {
                 output::note("told to stop before it served");
                 return Ok(Outcome::Done);
             }
         };
-        started(&node);
         told_to_stop(&mut terminate, &mut interrupt).await;
         let finished = tokio::select! {
-            finished = node.drain() => finished,
+            finished = drain(nodes) => finished,
             // Whoever asks twice doesn't want to wait.
             () = told_to_stop(&mut terminate, &mut interrupt) => false,
         };
@@ -82,6 +85,28 @@ pub(super) fn serve(config: Config, started: impl FnOnce(&Node)) -> Result<Outco
     // What is still in flight had its time; nothing may keep the process from ending.
     runtime.shutdown_background();
     outcome
+}
+
+async fn start(
+    configs: Vec<Config>,
+    started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
+) -> Result<Vec<Node>, Failure> {
+    let mut nodes = Vec::with_capacity(configs.len());
+    for config in configs {
+        nodes.push(Node::start(config).await.map_err(not_started)?);
+    }
+    started(&nodes).await?;
+    Ok(nodes)
+}
+
+/// Drains all at once; whether everything finished in time.
+async fn drain(nodes: Vec<Node>) -> bool {
+    let mut draining: JoinSet<bool> = nodes.into_iter().map(Node::drain).collect();
+    let mut finished = true;
+    while let Some(drained) = draining.join_next().await {
+        finished &= drained.unwrap_or(false);
+    }
+    finished
 }
 
 async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) {

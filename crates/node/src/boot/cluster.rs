@@ -88,7 +88,7 @@ pub(crate) fn core(
     prepared: &Prepared,
     cluster: leasehold_cluster::Cluster,
 ) -> (Core<ClusterAuthority>, Arc<ClusterRules>) {
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::of(cluster.clone()));
     let fallback_domain = config.authorize.domain.clone();
     let secret = prepared.secret.clone();
     let rules = Arc::new(ClusterRules::new(name, secret, Arc::clone(&metrics), fallback_domain));

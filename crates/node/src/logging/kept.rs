@@ -1,10 +1,15 @@
 //! Keeps what a test logs on its thread.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
+use tracing::Dispatch;
 use tracing::subscriber::DefaultGuard;
+
+/// While there is only one subscriber, tracing asks the thread that comes to an event first whether anybody wants it: one
+/// that keeps nothing would turn the event off for all. With a second one everybody is asked.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
 
 /// What was logged since it began to keep.
 pub(crate) struct Log {
@@ -17,6 +22,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Begins to keep.
     pub(crate) fn keep() -> Self {
+        LazyLock::force(&SECOND);
         let lines = Arc::new(Mutex::new(Vec::new()));
         let writer = Arc::clone(&lines);
         let subscriber = tracing_subscriber::fmt()

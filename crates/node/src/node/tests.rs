@@ -1,5 +1,7 @@
 //! A whole node in this process.
 
+mod cluster;
+
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -13,8 +13,8 @@ use leasehold_limit::rules::{FILE_BYTES_MAX, RuleError};
 
 use crate::files::read_text;
 
-/// The example rules of `leasehold dev`.
-const BUILT_IN: &str = include_str!("../dev_rules.yaml");
+/// The built-in example rules.
+pub const EXAMPLE_RULES_YAML: &str = include_str!("../dev_rules.yaml");
 
 /// Files of one folder. More are refused as a whole: a set that is read in part would drop limits.
 const FILES_MAX: usize = 4_096;
@@ -73,7 +73,7 @@ impl Source {
     fn read_once(&self) -> Result<Vec<RuleFile>, ReadError> {
         match self {
             Self::BuiltIn => {
-                Ok(vec![RuleFile { path: PathBuf::from("built in"), text: BUILT_IN.to_owned() }])
+                Ok(vec![RuleFile { path: PathBuf::from("built in"), text: EXAMPLE_RULES_YAML.to_owned() }])
             }
             Self::File(path) => Ok(vec![read_file(path)?]),
             Self::Folder(folder) => {

@@ -44,12 +44,9 @@ pub(crate) struct ApplyArgs {
 
 /// Shows what is in force and how the last reload went.
 pub(super) fn status(args: &StatusArgs, format: Format) -> Result<Outcome, Failure> {
-    let status = block_on(async {
-        let remote = args.server.connect().await?;
-        let mut client = AdminClient::new(remote.channel.clone());
-        let status = client.rules_status(remote.request(pb::RulesStatusRequest {})).await;
-        status.map(tonic::Response::into_inner).map_err(|status| remote.refused(&status))
-    })?;
+    let status = args
+        .server
+        .ask(pb::RulesStatusRequest {}, async |client, request| client.rules_status(request).await)?;
     let mistakes: Vec<_> = status.errors.iter().map(mistake).collect();
     match format {
         Format::Json => output::json(&json!({
@@ -88,13 +85,8 @@ fn status_text(status: &pb::RulesStatusResponse, mistakes: &[RuleError]) -> Stri
 
 /// Prints one domain's rules.
 pub(super) fn get(args: &GetArgs, format: Format) -> Result<Outcome, Failure> {
-    let rules = block_on(async {
-        let remote = args.server.connect().await?;
-        let mut client = AdminClient::new(remote.channel.clone());
-        let rules =
-            client.get_rules(remote.request(pb::GetRulesRequest { domain: args.domain.clone() })).await;
-        rules.map(tonic::Response::into_inner).map_err(|status| remote.refused(&status))
-    })?;
+    let request = pb::GetRulesRequest { domain: args.domain.clone() };
+    let rules = args.server.ask(request, async |client, request| client.get_rules(request).await)?;
     match format {
         Format::Json => output::json(&json!({ "version": rules.version, "text": rules.text })),
         Format::Table | Format::Svg => {

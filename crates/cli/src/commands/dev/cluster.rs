@@ -1,0 +1,189 @@
+//! `leasehold dev --nodes N`: a whole cluster in this process.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use leasehold_node::config::DoorConfig;
+use leasehold_node::{ClusterConfig, Config, EXAMPLE_RULES_YAML, Node};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+
+use super::{Args, example, rules_table};
+use crate::commands::node::serve;
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, table, text};
+
+/// Between the ports of a node and those of the next.
+const STRIDE: u16 = 10;
+
+/// The cluster's name, and so what keeps it from hearing others on this machine.
+const NAME: &str = "dev";
+
+/// How long the nodes may take to find each other. They are in one process: what takes longer is broken.
+const FORMED_WITHIN: Duration = Duration::from_secs(60);
+
+/// The data of all nodes: named by the user, or gone with the process.
+enum Data {
+    Named(PathBuf),
+    Temporary(TempDir),
+}
+
+impl Data {
+    fn at(named: Option<&Path>) -> Result<Self, Failure> {
+        match named {
+            Some(path) => {
+                fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+                Ok(Self::Named(path.to_owned()))
+            }
+            None => {
+                let made = tempfile::Builder::new().prefix("leasehold-dev-").tempdir();
+                Ok(Self::Temporary(made.context("cannot make a temporary directory")?))
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Named(path) => path,
+            Self::Temporary(dir) => dir.path(),
+        }
+    }
+}
+
+/// Runs the cluster.
+pub(super) fn run(args: &Args, level: &str) -> Result<Outcome, Failure> {
+    let data = Data::at(args.data.as_deref())?;
+    let mut configs = configs(args, data.path())?;
+    for config in &mut configs {
+        level.clone_into(&mut config.log.level);
+    }
+    let first = configs.first().ok_or_else(|| Failure::usage(anyhow!("--nodes: there is none")))?;
+    leasehold_node::logging::init(&first.log).map_err(Failure::usage)?;
+    output::note(format!("forming a cluster of {} nodes ...", configs.len()));
+    serve(configs, async |nodes| {
+        timeout(FORMED_WITHIN, formed(nodes))
+            .await
+            .map_err(|_| anyhow!("the nodes have not found each other: {}", waiting(nodes).join("; ")))?;
+        output::raw(&banner(nodes, &data));
+        Ok(())
+    })
+}
+
+fn configs(args: &Args, data: &Path) -> Result<Vec<Config>, Failure> {
+    let rules = match &args.rules {
+        Some(rules) => rules.clone(),
+        None => example_rules(data)?,
+    };
+    let mut peers = Vec::new();
+    for node in 0..args.nodes {
+        peers.push(match args.http.port() {
+            0 => (free_port()?, free_port()?),
+            port => (offset(port, node, 1)?, offset(port, node, 3)?),
+        });
+    }
+    let seeds: Vec<_> = peers.iter().map(|(peers, _)| format!("127.0.0.1:{peers}")).collect();
+    let mut configs = Vec::new();
+    for (node, (peers, gossip)) in (0..args.nodes).zip(peers) {
+        let name = format!("node-{}", node + 1);
+        let mut cluster = ClusterConfig::new(NAME, data.join(&name), seeds.clone());
+        cluster.node = Some(name);
+        cluster.peers.listen.set_port(peers);
+        cluster.gossip.listen.set_port(gossip);
+        configs.push(Config {
+            clients: door(args.http, node)?,
+            admin: door(args.admin, node)?,
+            rules: Some(rules.clone()),
+            cluster: Some(cluster),
+            ..Config::default()
+        });
+    }
+    Ok(configs)
+}
+
+/// The door of a node, counted from the first one's. Port 0 is any for all.
+fn door(first: SocketAddr, node: u16) -> Result<DoorConfig, Failure> {
+    let mut listen = first;
+    if first.port() != 0 {
+        listen.set_port(offset(first.port(), node, 0)?);
+    }
+    // Naming it is the explicit word, as with a single node.
+    Ok(DoorConfig { listen, plaintext: true })
+}
+
+fn offset(port: u16, node: u16, more: u16) -> Result<u16, Failure> {
+    let port = node.checked_mul(STRIDE).and_then(|far| port.checked_add(far)?.checked_add(more));
+    port.ok_or_else(|| {
+        Failure::usage(anyhow!("--http, --admin: the ports of the last node are beyond 65535"))
+            .next("choose lower ones, for example --http 127.0.0.1:7600")
+    })
+}
+
+/// A port of the loopback that was free for both protocols a moment ago.
+fn free_port() -> Result<u16, Failure> {
+    loop {
+        let bound = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+        let port = bound.context("cannot find a free port")?.port();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+}
+
+/// The example rules as a file, since a cluster is created with those of a file.
+fn example_rules(data: &Path) -> Result<PathBuf, Failure> {
+    let path = data.join("example-rules.yaml");
+    fs::write(&path, EXAMPLE_RULES_YAML).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+async fn formed(nodes: &[Node]) {
+    while !waiting(nodes).is_empty() {
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Why nodes are not ready yet.
+fn waiting(nodes: &[Node]) -> Vec<String> {
+    let reasons = nodes.iter().filter_map(Node::not_ready);
+    reasons.collect()
+}
+
+fn banner(nodes: &[Node], data: &Data) -> String {
+    let columns = [text("node"), text("clients"), text("operators")];
+    let rows = (1..).zip(nodes).map(|(number, node)| {
+        vec![
+            format!("node-{number}"),
+            format!("http://{}", node.client_addr()),
+            format!("http://{}", node.admin_addr()),
+        ]
+    });
+    let (first, last) = (nodes.first(), nodes.last());
+    let clients = first.map_or_else(String::new, |node| example(&node.rules(), node.client_addr()));
+    let rules = first.map_or_else(String::new, |node| rules_table(&node.rules()));
+    let other = last.map_or_else(String::new, |node| format!("http://{}", node.client_addr()));
+    let admin = first.map_or_else(String::new, |node| format!("http://{}", node.admin_addr()));
+    let end = match data {
+        Data::Named(path) => format!("Ctrl-C ends it; {} keeps what was counted.", path.display()),
+        Data::Temporary(_) => "Ctrl-C ends it, and what was counted goes with it.".to_owned(),
+    };
+    format!(
+        "leasehold {version} is ready: a cluster of {count} nodes in this process\n\n\
+         {nodes}\n\
+         {rules}\n\
+         Any node answers for all; what one admits all count:\n\n\
+         {clients}\n\
+         \x20 curl -i {other}/v1/check ...\n\n\
+         Look at it and move things:\n\n\
+         \x20 leasehold status  --admin {admin}\n\
+         \x20 leasehold members --admin {admin}\n\
+         \x20 leasehold shards  --admin {admin} --watch\n\
+         \x20 leasehold shards move-leader 0 node-2 --admin {admin}\n\n\
+         {end}\n",
+        version = env!("CARGO_PKG_VERSION"),
+        count = nodes.len(),
+        nodes = table(&columns, rows),
+    )
+}
