@@ -148,6 +148,27 @@ async fn leaders_come_back_to_the_nodes_that_the_map_prefers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_node_is_restarted_in_turn_and_clients_hardly_notice() {
+    let mut bed = Testbed::start(3, |config| config.shards = 32).await;
+    bed.until("three are at rest", settled).await;
+    let load = Load::start(&bed);
+    for id in 1..=3 {
+        load.leave(bed.id(id));
+        let took = bed.stop(id).await;
+        let left = bed.report(false).await.unwrap();
+        let led = left.shards.iter().filter(|shard| shard.leader.is_some()).count();
+        println!("node {id} handed over in {took:?}, {led} shards are led");
+        assert_eq!(led, 32, "everything was handed over");
+        bed.add(id).await;
+        load.join(&bed, id);
+        bed.until("it holds its share again", settled).await;
+    }
+    load.finish().await.check();
+    bed.states_agree().await;
+    bed.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_is_moved_by_hand_stays() {
     let bed = Testbed::start(3, |_| {}).await;
     let report = bed.until("three are at rest", settled).await;

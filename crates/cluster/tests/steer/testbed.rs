@@ -124,11 +124,14 @@ impl Testbed {
         self.id(id)
     }
 
-    /// Stops a node as an operator does.
-    pub(crate) async fn stop(&mut self, id: u8) {
+    /// Stops a node as an operator does; how long it took to hand over.
+    pub(crate) async fn stop(&mut self, id: u8) -> Duration {
         let node = self.nodes.remove(&id).unwrap();
-        node.hand_over(Duration::from_secs(5)).await;
+        let started = Instant::now();
+        node.hand_over(Duration::from_secs(10)).await;
+        let took = started.elapsed();
         node.shutdown().await;
+        took
     }
 
     /// Stops a node that hands nothing over.
