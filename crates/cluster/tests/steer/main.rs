@@ -155,10 +155,10 @@ async fn every_node_is_restarted_in_turn_and_clients_hardly_notice() {
     for id in 1..=3 {
         load.leave(bed.id(id));
         let took = bed.stop(id).await;
-        let left = bed.report(false).await.unwrap();
-        let led = left.shards.iter().filter(|shard| shard.leader.is_some()).count();
-        println!("node {id} handed over in {took:?}, {led} shards are led");
-        assert_eq!(led, 32, "everything was handed over");
+        println!("node {id} handed over in {took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        bed.until("the others lead all", |report| report.shards.iter().all(|shard| shard.leader.is_some()))
+            .await;
         bed.add(id).await;
         load.join(&bed, id);
         bed.until("it holds its share again", settled).await;

@@ -70,7 +70,7 @@ pub enum MemberError {
 /// Why leadership didn't pass on. The group is led as before, or by whoever was elected meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransferError {
-    /// This node doesn't serve the group now.
+    /// This node doesn't serve the group now, or another voter was elected before the one that was asked for.
     #[error("another node leads")]
     NotLeader {
         /// The leader, as far as this node knows, unless that is itself without a lease.

@@ -14,7 +14,7 @@ use openraft::{ChangeMembers, EmptyNode, LogId};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::group::Group;
-use super::{MemberError, Runner, TransferError};
+use super::{Leadership, MemberError, Runner, TransferError};
 use crate::clock;
 use crate::transport::Kind;
 use crate::types::{GroupId, RaftTypes};
@@ -74,7 +74,7 @@ impl Runner {
     /// Has another voter lead. For about a lease nobody serves the group.
     ///
     /// # Errors
-    /// See [`TransferError`].
+    /// See [`TransferError`]: where another than `to` has come to lead meanwhile, it says who.
     pub async fn transfer(&self, group: GroupId, to: NodeId, within: Duration) -> Result<(), TransferError> {
         let group = self.0.group(group).ok_or(TransferError::NoGroup)?;
         let now = clock::now();
@@ -89,11 +89,16 @@ impl Runner {
         }
         let _resume = Resume(Arc::clone(&group));
         let deadline = Instant::now() + within;
-        timeout_at(deadline, self.pass_on(&group, to)).await.map_err(|_| TransferError::Deadline)
+        match timeout_at(deadline, self.pass_on(&group, to)).await {
+            Ok(Some(leader)) if leader != to => Err(TransferError::NotLeader { hint: Some(leader) }),
+            Ok(_) => Ok(()),
+            Err(_) => Err(TransferError::Deadline),
+        }
     }
 
-    /// The group has stopped serving and beating: waits until the others may vote again, then has `to` ask them.
-    async fn pass_on(&self, group: &Group, to: NodeId) {
+    /// The group has stopped serving and beating: waits until the others may vote again, then has `to` ask them. Returns
+    /// who leads then: another may have asked first.
+    async fn pass_on(&self, group: &Group, to: NodeId) -> Option<NodeId> {
         while !has_all(group, to) {
             sleep(LOOK_EVERY).await;
         }
@@ -103,9 +108,10 @@ impl Runner {
         loop {
             // A successor that doesn't hear this is asked again.
             let _ = self.0.transport.call(to, Kind::ELECT, group.id, Bytes::new(), lease).await;
-            let led = leadership.wait_for(|leadership| leadership.leader == Some(to));
-            if timeout(lease, led).await.is_ok() {
-                return;
+            let passed =
+                |leadership: &Leadership| leadership.leader.is_some_and(|leader| leader.0 != group.me);
+            if let Ok(led) = timeout(lease, leadership.wait_for(passed)).await {
+                return led.ok().and_then(|led| led.leader);
             }
         }
     }

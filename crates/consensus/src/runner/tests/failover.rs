@@ -130,7 +130,8 @@ async fn a_handover_to_a_node_that_is_gone_ends_and_the_leader_goes_on() {
     let gone = old % 3 + 1;
     cluster.kill(gone).await;
     let refused = cluster.runner(old).transfer(group, NodeId(gone), Duration::from_millis(900)).await;
-    assert_eq!(refused, Err(TransferError::Deadline));
+    // The third may lead by then.
+    assert!(matches!(refused, Err(TransferError::Deadline | TransferError::NotLeader { .. })), "{refused:?}");
     let nobody = cluster.runner(old).transfer(group, NodeId(9), Duration::from_secs(1)).await;
     assert!(matches!(nobody, Err(TransferError::NotVoter | TransferError::NotLeader { .. })), "{nobody:?}");
     cluster.propose(group, "on").await;
