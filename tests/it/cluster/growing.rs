@@ -78,7 +78,7 @@ async fn three_nodes_become_five_and_three_again_under_load_without_a_failed_che
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_stays_dead_is_replaced_after_the_grace() {
-    let plan = Plan { cluster_config: "  replace_after_seconds: 5".to_owned(), ..Plan::of_three(RULES) };
+    let plan = Plan { cluster_config: "  replace_after_seconds: 10".to_owned(), ..Plan::of_three(RULES) };
     let mut cluster = TestCluster::start(plan).await;
     let fourth = cluster.add_node().await;
     wait_until_spread(&cluster, 4).await;
