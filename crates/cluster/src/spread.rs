@@ -80,7 +80,9 @@ impl Router {
                 for look in self.look(&parts, deadline) {
                     match joined(look).await? {
                         Reply::Acquired(acquired) => outcomes.push(Outcome::Decided(acquired)),
-                        other => return Ok(other),
+                        other @ (Reply::Refused(_) | Reply::Refunded(_) | Reply::Reset(_)) => {
+                            return Ok(other);
+                        }
                     }
                 }
                 Ok(Reply::Acquired(merge_acquired(&parts, &outcomes)))
@@ -235,7 +237,7 @@ impl Router {
                 Reply::Refunded(returned) => {
                     places.iter().zip(returned).for_each(|(&place, returned)| units[place] = returned);
                 }
-                other => return Ok(other),
+                other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Reset(_)) => return Ok(other),
             }
         }
         Ok(Reply::Refunded(units))
@@ -246,7 +248,7 @@ impl Router {
         for (shard, part) in split_reset(reset, shards) {
             match self.ask_one(shard, Vec::new(), Command::Reset(part), deadline).await? {
                 Reply::Reset(part) => held = held.saturating_add(part),
-                other => return Ok(other),
+                other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Refunded(_)) => return Ok(other),
             }
         }
         Ok(Reply::Reset(held))

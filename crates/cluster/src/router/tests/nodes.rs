@@ -269,17 +269,15 @@ pub(super) async fn acquire_within(
     batch: Batch,
     within: Duration,
 ) -> Result<Acquired, Unanswered> {
-    match router.propose(batch, Instant::now() + within).await?.pop() {
-        Some(Reply::Acquired(acquired)) => Ok(acquired),
-        other => panic!("{other:?}"),
-    }
+    let reply = router.propose(batch, Instant::now() + within).await?.pop();
+    let Some(Reply::Acquired(acquired)) = reply else { panic!("{reply:?}") };
+    Ok(acquired)
 }
 
 /// What a counter has left.
 pub(super) async fn remaining(router: &Router, limit: &LimitSpec, key: Key) -> u64 {
     let looked = Acquire { demands: vec![demand(key, 0, 0)], ..Acquire::default() };
-    match router.preview(&[limit.clone()], &looked, Instant::now() + SOON).await.unwrap() {
-        Reply::Acquired(looked) => looked.decisions[0].remaining,
-        other => panic!("{other:?}"),
-    }
+    let reply = router.preview(std::slice::from_ref(limit), &looked, Instant::now() + SOON).await.unwrap();
+    let Reply::Acquired(looked) = reply else { panic!("{reply:?}") };
+    looked.decisions[0].remaining
 }
