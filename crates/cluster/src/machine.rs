@@ -170,3 +170,6 @@ const fn fold(hash: u128) -> u64 {
 fn unrestored(error: impl ToString) -> MachineError {
     MachineError(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,29 +34,39 @@ impl Carry for Proposer {
     const UNDER_WAY_MAX: usize = 2;
 
     async fn carry(&self, items: Vec<Item>) {
-        let Some(deadline) = items.iter().map(|item| item.deadline).max() else { return };
-        let answers = self.answers(&items, deadline).await;
-        answer_all(items, answers);
+        let Some(known) = self.look(&items) else { return answer_all(items, Err(Missed::NotLeader)) };
+        let mut open = Vec::with_capacity(items.len());
+        for (item, known) in items.into_iter().zip(known) {
+            match all(known) {
+                Ok(replies) => answer_all(vec![item], Ok(vec![replies])),
+                Err(known) => open.push((item, known)),
+            }
+        }
+        if !open.is_empty() {
+            let (items, known) = open.into_iter().unzip();
+            self.log(items, known).await;
+        }
     }
 }
 
 impl Proposer {
-    async fn answers(&self, items: &[Item], deadline: Instant) -> Result<Vec<Vec<Reply>>, Missed> {
-        let known = self.look(items).ok_or(Missed::NotLeader)?;
+    /// Puts into the log what has no reply yet.
+    async fn log(&self, items: Vec<Item>, known: Vec<Vec<Option<Reply>>>) {
+        let Some(deadline) = items.iter().map(|item| item.deadline).max() else { return };
         let own = Batch { settled: self.session.settled().into_iter().collect(), ..Batch::default() };
-        Meters::count_all(&self.meters.unlogged, known.iter().flatten().flatten().count());
         let parts = items.iter().zip(known).map(|(item, known)| Part { batch: &item.batch, known });
         let (batch, cuts) = merge(parts.chain([Part::unknown(&own)]));
-        let ticks = items.iter().any(|item| item.batch.commands.is_empty());
-        let replies = if batch.commands.is_empty() && !ticks {
-            Vec::new()
-        } else {
-            self.propose(&batch, deadline).await?
-        };
-        cuts.cut(replies).ok_or_else(|| {
-            tracing::error!(group = self.group.0, "an entry has another number of answers than of commands");
-            Missed::Unknown
-        })
+        let outcome = self.propose(&batch, deadline).await;
+        let answers = outcome.and_then(|replies| {
+            cuts.cut(replies).ok_or_else(|| {
+                tracing::error!(
+                    group = self.group.0,
+                    "an entry has another number of answers than of commands"
+                );
+                Missed::Unknown
+            })
+        });
+        answer_all(items, answers);
     }
 
     /// For each item, the replies that need no entry. None when this replica doesn't serve.
@@ -65,7 +75,9 @@ impl Proposer {
         let known = self.led.runner.with_machine(self.group, |machine: &ShardMachine| {
             items.iter().map(|item| settled(machine, &item.batch, at)).collect()
         });
-        known.filter(|_| self.led.serves(self.group))
+        let known: Vec<Vec<Option<Reply>>> = known.filter(|_| self.led.serves(self.group))?;
+        Meters::count_all(&self.meters.unlogged, known.iter().flatten().flatten().count());
+        Some(known)
     }
 
     async fn propose(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Reply>, Missed> {
@@ -78,6 +90,14 @@ impl Proposer {
             Missed::Unknown
         })
     }
+}
+
+/// All replies, if every command has one. A tick has none, and needs its entry.
+fn all(known: Vec<Option<Reply>>) -> Result<Vec<Reply>, Vec<Option<Reply>>> {
+    if known.is_empty() || known.iter().any(Option::is_none) {
+        return Err(known);
+    }
+    Ok(known.into_iter().flatten().collect())
 }
 
 fn settled(machine: &ShardMachine, batch: &Batch, at: Stamp) -> Vec<Option<Reply>> {

@@ -1,0 +1,94 @@
+//! Machines as the consensus crate sees them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use leasehold_control::{Command as ControlCommand, Reply as ControlReply};
+use leasehold_limit::{Algorithm, Ask, Limit};
+use leasehold_model::{Key, Nanos, RequestId, RulesVersion, TenantId, WallTime};
+use leasehold_shard::{Acquire, Batch, Command, Demand, LimitSpec};
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Hands(AtomicU64);
+
+impl Clock for Hands {
+    fn boot(&self) -> BootTime {
+        BootTime(self.0.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(0)
+    }
+}
+
+fn clock(boot: u64) -> Arc<dyn Clock> {
+    Arc::new(Hands(AtomicU64::new(boot)))
+}
+
+fn entry_at(at: u64) -> Bytes {
+    let limit = Limit::new(Algorithm::SlidingLog, 1, Nanos::from_secs(1)).unwrap();
+    let spec = LimitSpec { tenant: TenantId(1), version: RulesVersion(1), since: Stamp::ZERO, limit };
+    let demand = Demand { key: Key::MIN, limit: 0, ask: Ask::exactly(1), shadow: false };
+    let id = Some(RequestId { session: 1, seq: at });
+    let acquire = Acquire { id, remember_denial: true, demands: vec![demand] };
+    let commands = vec![Command::Acquire(acquire)];
+    entry::encode_entry(Stamp(at), &Batch { limits: vec![spec], commands, ..Batch::default() })
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_changes_nothing_and_gets_no_answer() {
+    let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
+    let before = machine.state_hash();
+    assert_eq!(machine.apply(b"\xff no entry"), Bytes::new());
+    assert_eq!((machine.state_hash(), machine.anchor()), (before, None));
+    let (told, _) = watch::channel(Arc::default());
+    let mut control = ControlMachine::new(&clock(5), told);
+    assert_eq!(control.apply(b"\xff no entry"), Bytes::new());
+    assert_eq!((control.control.clone(), control.anchor()), (Control::new(), None));
+}
+
+#[test]
+fn a_machine_knows_when_it_was_last_applied_to_and_that_is_no_state() {
+    let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
+    let replies = entry::decode_replies(machine.apply(&entry_at(100))).unwrap();
+    assert_eq!(replies.len(), 1);
+    machine.apply(&entry_at(90));
+    assert_eq!(machine.anchor(), Some(Anchor { boot: BootTime(5), stamp: Stamp(100) }));
+    let mut restored = ShardMachine::new(Bounds::default(), &clock(77));
+    restored.restore(&machine.snapshot()).unwrap();
+    assert_eq!(restored.state_hash(), machine.state_hash());
+    assert_eq!(restored.anchor(), Some(Anchor { boot: BootTime(77), stamp: Stamp(100) }));
+    assert!(restored.holds_anything());
+    assert!(restored.restore(b"no snapshot").is_err());
+}
+
+#[test]
+fn a_restored_machine_that_was_never_applied_to_has_no_anchor() {
+    let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
+    machine.restore(&ShardMachine::new(Bounds::default(), &clock(5)).snapshot()).unwrap();
+    assert_eq!((machine.anchor(), machine.holds_anything()), (None, false));
+}
+
+#[test]
+fn the_control_state_is_told_whenever_it_changes() {
+    let (told, state) = watch::channel(Arc::default());
+    let mut machine = ControlMachine::new(&clock(5), told);
+    let cluster = leasehold_control::Cluster {
+        id: leasehold_control::ClusterId(1),
+        secret: [0; 16],
+        shards: 1,
+        replicas: 1,
+    };
+    let map = leasehold_placement::ShardMap { shards: vec![Default::default()], ..Default::default() };
+    let create = ControlCommand::Create { cluster, nodes: Vec::new(), map };
+    let answer = machine.apply(&control::encode_command(Stamp(9), &create));
+    assert_eq!(control::decode_reply(answer), Ok(ControlReply::Done));
+    assert_eq!(**state.borrow(), machine.control);
+    let (told, state) = watch::channel(Arc::default());
+    let mut restored = ControlMachine::new(&clock(6), told);
+    restored.restore(&machine.snapshot()).unwrap();
+    assert_eq!(**state.borrow(), machine.control);
+    assert_eq!(restored.state_hash(), machine.state_hash());
+    assert_eq!(restored.anchor(), Some(Anchor { boot: BootTime(6), stamp: Stamp(9) }));
+}
