@@ -269,7 +269,7 @@ fn a_cluster_in_one_process_is_shown_and_operated() {
     let (code, said) = on(0, &["members", "forget", "node-9"]);
     assert!(code == 1 && said.contains("there are: "), "{said}");
     let (code, said) = on(1, &["members", "drain", "node-3"]);
-    assert!(code == 0 && said.contains("node-3 is drained"), "{said}");
+    assert!(code == 0 && said.contains("node-3 is being drained"), "{said}");
     let (code, members) = on(2, &["members"]);
     assert!(code == 0 && members.contains("draining"), "{members}");
     assert_eq!(on(1, &["members", "activate", "node-3"]).0, 0);

@@ -9,7 +9,7 @@ mod pulse;
 mod start;
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -87,6 +87,7 @@ struct Inner {
     control: watch::Sender<Arc<Control>>,
     part: OnceLock<Part>,
     vitals: Vitals,
+    leader_changes: AtomicU64,
     /// Looks for a cluster, and begins to take part in it.
     forming: Mutex<Option<JoinHandle<()>>>,
     tasks: TaskTracker,

@@ -26,6 +26,8 @@ fn control(cluster: &Cluster) -> Result<Arc<Control>, AdminError> {
 
 /// Members and shards, gathered from the nodes that answer.
 pub(crate) async fn status(cluster: &Cluster, hashes: bool) -> Result<ClusterStatus, AdminError> {
+    // Says what the node waits for, where it does.
+    control(cluster)?;
     let report = cluster.report(hashes).await.map_err(unanswered)?;
     Ok(report::status(report, cluster.node()))
 }
@@ -120,5 +122,52 @@ pub(crate) fn not_done(reply: Reply) -> AdminError {
         Reply::Done | Reply::Rules(_) | Reply::Map(_) => {
             AdminError::Failed(format!("the control group answered {reply:?}: please report it"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_control::{ClusterId, NodeRecord};
+    use leasehold_model::Stamp;
+
+    use super::*;
+
+    fn record(id: u64, name: &str, standing: placement::Standing) -> NodeRecord {
+        NodeRecord {
+            id: NodeId(id),
+            name: name.into(),
+            peer_address: "127.0.0.1:1".into(),
+            gossip_address: "127.0.0.1:2".into(),
+            client_address: "127.0.0.1:3".into(),
+            zone: "".into(),
+            region: "".into(),
+            weight: 100,
+            standing,
+        }
+    }
+
+    /// Which node is meant, or what is said instead.
+    fn check(named: &str, expected: Result<u64, &str>) {
+        use placement::Standing::{Active, Dead};
+        let cluster =
+            leasehold_control::Cluster { id: ClusterId(1), secret: [1; 16], shards: 1, replicas: 1 };
+        let nodes = vec![record(1, "a", Dead), record(2, "a", Active), record(3, "b", Dead)];
+        let mut control = Control::new();
+        let map = placement::ShardMap::default();
+        control.apply(Command::Create { cluster, nodes, map }, Stamp(1));
+        match (node(&control, named), expected) {
+            (Ok(NodeId(id)), Ok(expected)) => assert_eq!(id, expected),
+            (Err(AdminError::NotFound(said)), Err(expected)) => assert!(said.contains(expected), "{said}"),
+            (answer, _) => panic!("{named}: {answer:?}"),
+        }
+    }
+
+    #[test]
+    fn a_node_is_meant_by_its_id_or_by_its_name_and_the_living_before_the_dead() {
+        check("a", Ok(2));
+        check("1", Ok(1));
+        check("b", Ok(3));
+        check("4", Err("there are: a, a, b"));
+        check("", Err("there is no node"));
     }
 }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::gauges::count_leaders;
 use super::{Inner, Part, Phase};
 use crate::calls::{FORM, STATUS};
 
@@ -115,6 +116,12 @@ pub(super) fn run(inner: &Arc<Inner>) {
     inner.tasks.spawn(async move {
         let stop = listening.stop.clone();
         stop.run_until_cancelled(listen(&listening)).await;
+    });
+    let Some(events) = inner.part.get().map(|part| part.runner.events()) else { return };
+    let counting = Arc::clone(inner);
+    inner.tasks.spawn(async move {
+        let stop = counting.stop.clone();
+        stop.run_until_cancelled(count_leaders(events, &counting.leader_changes)).await;
     });
 }
 

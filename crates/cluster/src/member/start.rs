@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use leasehold_consensus::log::Log;
@@ -56,6 +56,7 @@ pub(super) async fn start(
         control: watch::Sender::default(),
         part: OnceLock::new(),
         vitals: Vitals::default(),
+        leader_changes: AtomicU64::new(0),
         forming: Mutex::default(),
         tasks: TaskTracker::new(),
         stop,

@@ -110,14 +110,30 @@ pub(crate) fn fatal() -> Fatal {
 impl From<ClusterStartError> for StartError {
     fn from(error: ClusterStartError) -> Self {
         match error {
-            ClusterStartError::Bind { field, address, source } => Self::Bind { field, addr: address, source },
-            ClusterStartError::Setting { field, message } => Self::Setting { field, message },
+            ClusterStartError::Bind { field, address, source } => {
+                Self::Bind { field: configured(field), addr: address, source }
+            }
+            ClusterStartError::Setting { field, message } => {
+                Self::Setting { field: configured(field), message }
+            }
             other @ (ClusterStartError::Data { .. }
             | ClusterStartError::Meta(_)
             | ClusterStartError::Log(_)
             | ClusterStartError::Replica(_)
             | ClusterStartError::System { .. }) => Self::Cluster(Box::new(other)),
         }
+    }
+}
+
+/// A field of the section by its whole path.
+fn configured(field: &'static str) -> &'static str {
+    match field {
+        "peers.listen" => "cluster.peers.listen",
+        "peers.advertise" => "cluster.peers.advertise",
+        "gossip.listen" => "cluster.gossip.listen",
+        "gossip.advertise" | "advertise" => "cluster.gossip.advertise",
+        "seeds" => "cluster.seeds",
+        other => other,
     }
 }
 

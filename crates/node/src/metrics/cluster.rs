@@ -15,12 +15,18 @@ pub(super) struct ClusterCollector(pub(super) Cluster);
 
 impl Collector for ClusterCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for (name, help, value) in gauges(self.0.gauges()) {
+        let now = self.0.gauges();
+        for (name, help, value) in gauges(now) {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
         let (gossip, traffic) = (self.0.gossip_counts(), self.0.traffic());
         let peers = [
+            (
+                "leasehold_cluster_leader_changes",
+                "Times that a group with a replica on this node was led by another than before",
+                now.leader_changes,
+            ),
             ("leasehold_cluster_peer_messages", "Messages written to other nodes", traffic.frames),
             ("leasehold_cluster_peer_sent_bytes", "Bytes of them", traffic.bytes),
         ];
@@ -36,8 +42,8 @@ impl Collector for ClusterCollector {
 
 type Row = (&'static str, &'static str, u64);
 
-fn gauges(gauges: Gauges) -> [(&'static str, &'static str, u64); 6] {
-    let Gauges { member, replicas, leads, leaderless, leads_control, log_full } = gauges;
+fn gauges(gauges: Gauges) -> [Row; 6] {
+    let Gauges { member, replicas, leads, leaderless, leads_control, log_full, .. } = gauges;
     [
         ("leasehold_cluster_member", "Whether this node knows its cluster's state", member.into()),
         ("leasehold_cluster_replicas", "Replicas of shards on this node", replicas),

@@ -117,7 +117,7 @@ pub(super) fn members(args: &MembersArgs, format: Format) -> Result<Outcome, Fai
             member,
             pb::Standing::Draining,
             format,
-            "is drained: watch it with `leasehold members`",
+            "is being drained: watch it with `leasehold members --watch`",
         ),
         Some(MembersChange::Activate(member)) => {
             set_standing(member, pb::Standing::Active, format, "may hold replicas")

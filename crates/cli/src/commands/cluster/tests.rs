@@ -83,9 +83,9 @@ fn shards_are_told_by_leader_replicas_and_moves() {
     assert_eq!(
         show::shards_text(&cluster(), false),
         "\
-SHARD  LEADER  WANTED  KEYS  REPLICAS                              BEHIND  MOVE
-    0  node-1  node-2    12  node-1 node-2 node-3 (104)+ node-3?        4  node-3 to node-3 (104), learning
-    1  nobody  node-1     ?  node-1 node-2                              2  -
+SHARD  LEADER  WANTED  KEYS  REPLICAS                             BEHIND  MOVE
+    0  node-1  node-2    12  node-1 node-2 node-3 (104)+ node-3?       4  node-3 to node-3 (104), learning
+    1  nobody  node-1     ?  node-1 node-2                             2  -
 1 shard without a leader that answers
 "
     );
