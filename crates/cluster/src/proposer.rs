@@ -30,7 +30,8 @@ pub(crate) struct Proposer {
 }
 
 impl Carry for Proposer {
-    /// The log has one append of a group under way at a time; the others wait in the replica, ready to go.
+    /// The log has one append of a group under way at a time: one entry is, and one is ready to go. With more, entries only get
+    /// smaller; with one, what needs no entry would wait for the one under way.
     const UNDER_WAY_MAX: usize = 2;
 
     async fn carry(&self, items: Vec<Item>) {
