@@ -33,6 +33,14 @@ fn the_printed_section_shows_every_field_with_its_default() {
 }
 
 #[test]
+fn the_example_of_three_machines_is_a_configuration() {
+    let text = include_str!("../../../../../deploy/cluster/node.yaml");
+    let cluster = Config::from_yaml("node.yaml", text).expect("valid").cluster.expect("there");
+    assert_eq!(cluster.seeds.len(), 3);
+    assert!(cluster.gossip.key_file.is_some());
+}
+
+#[test]
 fn without_the_section_a_node_runs_alone() {
     assert_eq!(Config::from_yaml("node.yaml", "cluster: null\n"), Ok(Config::default()));
 }
