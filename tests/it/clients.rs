@@ -9,6 +9,7 @@ use leasehold_wire::proto::envoy::extensions::common::ratelimit::v3::{
 use leasehold_wire::proto::envoy::service::ratelimit::v3 as rls;
 use leasehold_wire::proto::leasehold::v1;
 use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
 use tonic::transport::{Channel, Endpoint};
 
 /// A way to ask.
@@ -85,6 +86,26 @@ impl Client {
             }
         }
     }
+}
+
+/// Asks `asking` times at once on as many connections as `clients`; how many were admitted.
+pub(crate) async fn admitted(
+    clients: &[Client],
+    domain: &'static str,
+    attributes: &'static [&'static str],
+    value: &str,
+    asking: usize,
+) -> usize {
+    let mut asks = JoinSet::new();
+    for client in clients.iter().cycle().take(asking) {
+        let (mut client, value) = (client.clone(), value.to_owned());
+        asks.spawn(async move {
+            let attributes: Vec<(&str, &str)> =
+                attributes.iter().map(|name| (*name, value.as_str())).collect();
+            client.admits(domain, &attributes).await
+        });
+    }
+    asks.join_all().await.into_iter().filter(|admitted| *admitted).count()
 }
 
 /// The JSON of a check.

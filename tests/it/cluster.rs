@@ -1,13 +1,18 @@
 //! Clusters of real processes: what is promised when nodes are killed, stopped, added, cut off and told other times.
 
 mod clocks;
+mod faults;
+mod forming;
+mod gossip;
 mod growing;
 mod kills;
 mod partition;
+mod requests;
 mod restart;
 mod rules;
 mod snapshots;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_tests::bound::Bound;
@@ -61,7 +66,7 @@ fn quota_load(value: &str) -> Load {
 async fn remaining(cluster: &TestCluster, node: usize, attribute: &str, value: &str) -> u64 {
     let body = json!({ "domain": "shop", "attributes": { attribute: value }, "cost": 0 });
     let reply = cluster.http(node).post("/v1/check", &body).await;
-    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert!([200, 429].contains(&reply.status.as_u16()), "{}", reply.text());
     let rule = &reply.json()["matched"][0];
     rule["remaining"].as_u64().unwrap_or_else(|| panic!("no `remaining` in {}", reply.text()))
 }
@@ -80,6 +85,23 @@ async fn take(cluster: &TestCluster, node: usize, attribute: &str, value: &str) 
 /// The first shard that holds a counter.
 fn busy_shard(status: &Status) -> Option<u32> {
     status.shards.iter().find(|shard| shard.group.keys.is_some_and(|keys| keys > 0)).map(|shard| shard.shard)
+}
+
+/// Replicas of each node that holds any; `None` while something moves.
+fn settled(status: &Status) -> Option<BTreeMap<u64, usize>> {
+    let mut held = BTreeMap::new();
+    for shard in &status.shards {
+        let group = &shard.group;
+        let votes = |role: &Option<String>| role.as_deref().is_some_and(|role| role != "learner");
+        let whole = group.replicas.len() == 3 && group.replicas.iter().all(|replica| votes(&replica.role));
+        if !whole || group.moving.is_some() {
+            return None;
+        }
+        for replica in &group.replicas {
+            *held.entry(replica.node).or_insert(0) += 1;
+        }
+    }
+    Some(held)
 }
 
 /// Waits until every shard has three replicas that answer.

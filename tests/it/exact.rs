@@ -1,9 +1,8 @@
 //! A limit admits exactly as many as it says, however many ask at once and over whatever protocol.
 
 use leasehold_tests::TestNode;
-use tokio::task::JoinSet;
 
-use crate::clients::{Client, PROTOCOLS, Protocol};
+use crate::clients::{Client, PROTOCOLS, Protocol, admitted};
 
 const RULES: &str = "
 domain: exact
@@ -16,25 +15,6 @@ limits:
     per: [caller]
     limit: 10/day
 ";
-
-/// Asks `asking` times at once on as many connections as `clients`; how many were admitted.
-async fn admitted(
-    clients: &[Client],
-    attributes: &'static [&'static str],
-    value: &str,
-    asking: usize,
-) -> usize {
-    let mut asks = JoinSet::new();
-    for client in clients.iter().cycle().take(asking) {
-        let (mut client, value) = (client.clone(), value.to_owned());
-        asks.spawn(async move {
-            let attributes: Vec<(&str, &str)> =
-                attributes.iter().map(|name| (*name, value.as_str())).collect();
-            client.admits("exact", &attributes).await
-        });
-    }
-    asks.join_all().await.into_iter().filter(|admitted| *admitted).count()
-}
 
 async fn connect(protocols: &[Protocol], node: &TestNode) -> Vec<Client> {
     let mut clients = Vec::new();
@@ -52,7 +32,11 @@ async fn check(protocols: &[Protocol]) {
     let clients = connect(protocols, &node).await;
     for round in 0..50 {
         let value = format!("user-{round}");
-        assert_eq!(admitted(&clients, &["user"], &value, 100).await, 10, "round {round} over {protocols:?}");
+        assert_eq!(
+            admitted(&clients, "exact", &["user"], &value, 100).await,
+            10,
+            "round {round} over {protocols:?}"
+        );
     }
 }
 
@@ -82,7 +66,7 @@ async fn a_bucket_is_as_exact_as_a_window() {
     let clients = connect(&PROTOCOLS, &node).await;
     for round in 0..10 {
         assert_eq!(
-            admitted(&clients, &["caller"], &format!("caller-{round}"), 100).await,
+            admitted(&clients, "exact", &["caller"], &format!("caller-{round}"), 100).await,
             10,
             "round {round}"
         );
@@ -100,7 +84,7 @@ limits:
 ",
     );
     let clients = connect(&[Protocol::Http], &node).await;
-    assert_eq!(admitted(&clients, &["user"], "u", 100).await, 10);
+    assert_eq!(admitted(&clients, "exact", &["user"], "u", 100).await, 10);
     let reply = node.http().post("/v1/peek", &crate::clients::check("exact", &[("user", "u")])).await;
     let policies = reply.header("ratelimit").unwrap_or_default().to_owned();
     assert!(policies.contains("\"wide\";r=990"), "90 refusals were charged to the other limit: {policies}");

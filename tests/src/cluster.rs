@@ -16,7 +16,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::clock::Deadline;
-use crate::http::Http;
+use crate::http::{Http, Reply};
 use crate::links::Links;
 use node::Node;
 
@@ -143,6 +143,17 @@ impl TestCluster {
         self.nodes[place].configure(&self.plan, self.folder.path(), &seeds.join(", "));
     }
 
+    /// Puts something else in a node's configuration, which counts from its next start on.
+    ///
+    /// # Panics
+    /// When what is to be replaced isn't there.
+    pub fn reconfigure(&self, place: usize, old: &str, new: &str) {
+        let path = self.config(place);
+        let text = fs::read_to_string(path).expect("the configuration was written");
+        assert!(text.contains(old), "no {old:?} in {text}");
+        fs::write(path, text.replace(old, new)).expect("the temporary folder can be written to");
+    }
+
     /// From its next start on a node has these variables in its environment.
     pub fn set_environment(&mut self, place: usize, variables: &[(&str, &str)]) {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -167,8 +178,16 @@ impl TestCluster {
     /// # Panics
     /// When it doesn't end in time.
     pub async fn stop(&mut self, place: usize) -> ExitStatus {
+        self.nodes[place].running().signal(Signal::TERM);
+        self.wait_until_ended(place).await
+    }
+
+    /// Waits until a node has ended by itself.
+    ///
+    /// # Panics
+    /// When it doesn't end in time.
+    pub async fn wait_until_ended(&mut self, place: usize) -> ExitStatus {
         let process = self.nodes[place].running();
-        process.signal(Signal::TERM);
         let deadline = Deadline::after(STOPPED_WITHIN);
         while process.is_running() {
             assert!(!deadline.passed(), "n{place} didn't end:\n{}", process.printed());
@@ -222,9 +241,32 @@ impl TestCluster {
 
     /// Whether a node says that it is ready for clients.
     pub async fn is_ready(&self, place: usize) -> bool {
+        self.readiness(place).await.is_some_and(|reply| reply.status == 200)
+    }
+
+    /// What a node says when it is asked whether it is ready; `None` when it says nothing.
+    pub async fn readiness(&self, place: usize) -> Option<Reply> {
         let http = self.http(place);
         let answer = http.try_send(http::Method::GET, "/readyz", &[], bytes::Bytes::new());
-        matches!(tokio::time::timeout(Duration::from_secs(2), answer).await, Ok(Ok(reply)) if reply.status == 200)
+        tokio::time::timeout(Duration::from_secs(2), answer).await.ok()?.ok()
+    }
+
+    /// Waits until a node says that it isn't ready, and why: in words that hold `why`.
+    ///
+    /// # Panics
+    /// When it doesn't in time.
+    pub async fn wait_until_unready(&mut self, place: usize, why: &str, within: Duration) -> String {
+        let deadline = Deadline::after(within);
+        loop {
+            let said = self.readiness(place).await;
+            if let Some(reply) = said.as_ref().filter(|reply| reply.status == 503)
+                && reply.text().contains(why)
+            {
+                return reply.text();
+            }
+            assert!(!deadline.passed(), "n{place} doesn't say {why:?}: {said:?}\n{}", self.printed(place));
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
     }
 
     /// Places of the nodes that were started and not ended by the test since.
@@ -266,6 +308,24 @@ impl TestCluster {
     #[must_use]
     pub fn admin(&self, place: usize) -> SocketAddr {
         self.nodes[place].admin
+    }
+
+    /// Where other nodes are told to reach a node: what stands in everybody's seeds.
+    #[must_use]
+    pub fn peers(&self, place: usize) -> SocketAddr {
+        self.nodes[place].peers_advertised
+    }
+
+    /// Where a node listens to what others say of themselves, over UDP.
+    #[must_use]
+    pub fn gossip(&self, place: usize) -> SocketAddr {
+        self.nodes[place].gossip
+    }
+
+    /// Where everything lies that the test gave the nodes.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Where a node keeps everything.

@@ -8,6 +8,7 @@ pub mod binary;
 pub mod bound;
 pub mod clock;
 pub mod cluster;
+pub mod disk;
 pub mod example;
 pub mod http;
 pub mod links;
@@ -20,6 +21,7 @@ pub mod upstream;
 
 pub use clock::{Deadline, Timeline};
 pub use cluster::TestCluster;
+pub use disk::SmallDisk;
 pub use http::{Http, Reply};
 pub use links::Links;
 pub use load::Load;

@@ -15,15 +15,23 @@ use std::process::{Command, Stdio};
 pub fn require(program: &str) -> Option<PathBuf> {
     let found = find(program);
     if found.is_none() {
-        let required = env::var("LEASEHOLD_REQUIRE").unwrap_or_default();
-        assert!(
-            !required.split(',').any(|name| name.trim() == program),
-            "{program} is not installed, and LEASEHOLD_REQUIRE={required} says that it must be"
-        );
-        // Past the harness, which hides what a passing test prints.
-        let _ = writeln!(std::io::stderr(), "skipped: needs {program}");
+        missing(program);
     }
     found
+}
+
+/// Says that a test is skipped since something isn't there or can't be used.
+///
+/// # Panics
+/// When `LEASEHOLD_REQUIRE` lists it.
+pub(crate) fn missing(what: &str) {
+    let required = env::var("LEASEHOLD_REQUIRE").unwrap_or_default();
+    assert!(
+        !required.split(',').any(|name| name.trim() == what),
+        "{what} can't be used, and LEASEHOLD_REQUIRE={required} says that it must be"
+    );
+    // Past the harness, which hides what a passing test prints.
+    let _ = writeln!(std::io::stderr(), "skipped: needs {what}");
 }
 
 fn find(program: &str) -> Option<PathBuf> {

@@ -1,6 +1,5 @@
 //! Nodes join and leave under load, die for good, and come back with nothing.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use leasehold_tests::clock::Timeline;
@@ -10,28 +9,12 @@ use leasehold_tests::load::Fate;
 use http::Method;
 
 use super::{
-    HOT, QUOTA, RULES, SETTLES_WITHIN, assert_replicas_become_equal, hot_load, quota_load, remaining, three,
+    HOT, QUOTA, RULES, SETTLES_WITHIN, assert_replicas_become_equal, hot_load, quota_load, remaining,
+    settled, three,
 };
 
 /// Moving half of all replicas, unoptimised and under load.
 const MOVED_WITHIN: Duration = Duration::from_secs(120);
-
-/// Replicas of each node that holds any; `None` while something moves.
-fn settled(status: &Status) -> Option<BTreeMap<u64, usize>> {
-    let mut held = BTreeMap::new();
-    for shard in &status.shards {
-        let group = &shard.group;
-        let votes = |role: &Option<String>| role.as_deref().is_some_and(|role| role != "learner");
-        let whole = group.replicas.len() == 3 && group.replicas.iter().all(|replica| votes(&replica.role));
-        if !whole || group.moving.is_some() {
-            return None;
-        }
-        for replica in &group.replicas {
-            *held.entry(replica.node).or_insert(0) += 1;
-        }
-    }
-    Some(held)
-}
 
 /// Waits until exactly so many nodes hold replicas, none more than a quarter above the mean.
 async fn wait_until_spread(cluster: &TestCluster, nodes: usize) {

@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub(super) peers: SocketAddr,
     /// What others are told of it.
     pub(super) peers_advertised: SocketAddr,
-    gossip: SocketAddr,
+    pub(super) gossip: SocketAddr,
     pub(super) data: PathBuf,
     pub(super) config: PathBuf,
     pub(super) process: Option<Process>,
