@@ -1,6 +1,14 @@
 //! The tests' clock: real time, read in this one place.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
+
+/// What the machine's calendar says, in ms since 1970: to be held against what a node's says.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "only the calendar tells whether a node's was moved")]
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// Counts nanoseconds from its making, for what several tasks record together.
 #[derive(Clone, Copy, Debug)]

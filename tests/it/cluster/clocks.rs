@@ -7,12 +7,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use leasehold_tests::bound::Bound;
-use leasehold_tests::clock::Timeline;
+use leasehold_tests::clock::{Deadline, Timeline, unix_ms};
 use leasehold_tests::cluster::{Plan, TestCluster};
 use leasehold_tests::load::Recording;
 use leasehold_tests::require;
 
-use super::{HOT, RULES, SETTLES_WITHIN, assert_replicas_become_equal, busy_shard, hot_load};
+use serde_json::json;
+
+use super::{HOT, RULES, SETTLES_WITHIN, assert_replicas_become_equal, busy_shard, hot_load, take};
+
+/// Has each node tell its calendar, too: by when a limit is at its full again.
+const TELLING: &str = "http: { x_rate_limit: epoch_seconds }";
+
+/// What a node says of its calendar is rounded, and some time on its way.
+const TOLD_WITHIN_S: u64 = 5;
 
 /// Between two steps of a clock: a few refills.
 const BETWEEN_STEPS: Duration = Duration::from_secs(2);
@@ -24,23 +32,71 @@ async fn start(
     monotonic_too: bool,
     first: [&str; 3],
 ) -> TestCluster {
-    let mut cluster = TestCluster::prepare(Plan::of_three(RULES)).await;
+    let mut cluster = TestCluster::prepare(telling(3)).await;
     for (node, offset) in (0..).zip(first) {
         set(clocks, node, offset);
-        let file = clocks.path().join(node.to_string());
-        let mut variables = vec![
-            ("LD_PRELOAD", library.to_str().expect("a library's path is text")),
-            ("FAKETIME_TIMESTAMP_FILE", file.to_str().expect("a temporary path is text")),
-            ("FAKETIME_NO_CACHE", "1"),
-        ];
-        if !monotonic_too {
-            variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1"));
-        }
-        cluster.set_environment(node, &variables);
+        set_library(&mut cluster, library, clocks, node, monotonic_too);
         cluster.restart(node);
     }
     cluster.wait_until_all_ready().await;
+    for (node, offset) in (0..).zip(first) {
+        wait_until_told(&cluster, node, offset).await;
+    }
     cluster
+}
+
+/// A cluster of so many founders that tell their calendars.
+fn telling(founders: usize) -> Plan {
+    Plan { founders, config: TELLING.to_owned(), ..Plan::of_three(RULES) }
+}
+
+/// From its next start on a node gets its time from the library.
+fn set_library(
+    cluster: &mut TestCluster,
+    library: &Path,
+    clocks: &tempfile::TempDir,
+    node: usize,
+    monotonic_too: bool,
+) {
+    let file = clocks.path().join(node.to_string());
+    let mut variables = vec![
+        ("LD_PRELOAD", library.to_str().expect("a library's path is text")),
+        ("FAKETIME_TIMESTAMP_FILE", file.to_str().expect("a temporary path is text")),
+        ("FAKETIME_NO_CACHE", "1"),
+    ];
+    if !monotonic_too {
+        variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1"));
+    }
+    cluster.set_environment(node, &variables);
+}
+
+/// When a limit is at its full again: in ms from now, on the shard's time; and in s since 1970, by the node's calendar.
+async fn reset(cluster: &TestCluster, node: usize) -> Option<(u64, u64)> {
+    let body = json!({ "domain": "shop", "attributes": { "ten": "told" } });
+    let reply = cluster.http(node).post("/v1/peek", &body).await;
+    let after_ms = reply.json()["matched"][0]["reset_after_ms"].as_u64()?;
+    Some((after_ms, reply.header("x-ratelimit-reset")?.parse().ok()?))
+}
+
+/// By how many s a node's calendar is ahead of the machine's.
+async fn ahead_s(cluster: &TestCluster, node: usize) -> Option<i64> {
+    let (after_ms, at_s) = reset(cluster, node).await?;
+    i64::try_from(at_s).ok()?.checked_sub_unsigned((unix_ms() + after_ms) / 1_000)
+}
+
+/// Waits until a node's calendar is as far ahead as was set for it: if the library had no effect, it never is.
+async fn wait_until_told(cluster: &TestCluster, node: usize, offset: &str) {
+    let offset = offset.split(' ').next().and_then(|offset| offset.parse::<i64>().ok());
+    let offset = offset.expect("an offset begins with whole seconds");
+    let deadline = Deadline::after(SETTLES_WITHIN);
+    loop {
+        let told = ahead_s(cluster, node).await;
+        if told.is_some_and(|told| told.abs_diff(offset) <= TOLD_WITHIN_S) {
+            return;
+        }
+        assert!(!deadline.passed(), "n{node} is {told:?} s ahead, not {offset} s");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// A node's clock is so far ahead from now on.
@@ -71,6 +127,29 @@ async fn change_leader(cluster: &mut TestCluster) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_library_moves_a_nodes_calendar_and_the_rate_of_its_time() {
+    let Some(library) = require("libfaketime") else { return };
+    let clocks = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut cluster = TestCluster::prepare(telling(1)).await;
+    set(&clocks, 0, "+3600 x1.5");
+    set_library(&mut cluster, &library, &clocks, 0, true);
+    cluster.restart(0);
+    cluster.wait_until_all_ready().await;
+    let audit = cluster.admin_http(0).get("/v1/audit").await.json();
+    let first_ms = audit["entries"][0]["at_unix_ms"].as_u64().expect("an entry says when it was made");
+    let ahead_s = (first_ms / 1_000).abs_diff(unix_ms() / 1_000 + 3_600);
+    assert!(ahead_s < 60, "{audit}");
+
+    assert!(take(&cluster, 0, "ten", "told").await);
+    let (before_ms, _) = reset(&cluster, 0).await.expect("a counter in use is at its full some day");
+    let passed = Timeline::start();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let (after_ms, _) = reset(&cluster, 0).await.expect("a counter in use is at its full some day");
+    let (shard_ms, real_ms) = (u128::from(before_ms - after_ms), passed.elapsed().as_millis());
+    assert!(shard_ms * 100 > real_ms * 140 && shard_ms * 100 < real_ms * 160, "{shard_ms} in {real_ms} ms");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wall_clocks_that_step_by_an_hour_and_differ_by_30_seconds_mint_nothing_and_lock_nobody_out() {
     let Some(library) = require("libfaketime") else { return };
     let clocks = tempfile::tempdir().expect("a temporary folder can be made");
@@ -81,6 +160,7 @@ async fn wall_clocks_that_step_by_an_hour_and_differ_by_30_seconds_mint_nothing_
         tokio::time::sleep(BETWEEN_STEPS).await;
         for (node, offset) in (0..).zip(offsets) {
             set(&clocks, node, offset);
+            wait_until_told(&cluster, node, offset).await;
         }
         tokio::time::sleep(BETWEEN_STEPS).await;
         change_leader(&mut cluster).await;
@@ -96,7 +176,7 @@ async fn wall_clocks_that_step_by_an_hour_and_differ_by_30_seconds_mint_nothing_
 async fn clocks_that_run_two_percent_fast_or_slow_mint_no_more_than_that() {
     let Some(library) = require("libfaketime") else { return };
     let clocks = tempfile::tempdir().expect("a temporary folder can be made");
-    let mut cluster = start(&library, &clocks, true, ["+0 x1.02", "+0 x0.98", "+0 x1.02"]).await;
+    let mut cluster = start(&library, &clocks, true, ["+600 x1.02", "+600 x0.98", "+600 x1.02"]).await;
     let clock = Timeline::start();
     let load = hot_load("a").start(cluster.all_clients(), clock);
     for _ in 0..2 {

@@ -23,9 +23,13 @@ impl Small {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(at.to_owned()));
         }
-        println!("skipped: needs mount");
         let required = std::env::var("LEASEHOLD_REQUIRE").unwrap_or_default();
-        assert!(!required.split(',').any(|tool| tool == "mount"), "mount is required and can't be used");
+        assert!(
+            !required.split(',').any(|name| name.trim() == "mount"),
+            "LEASEHOLD_REQUIRE={required}, but mount can't be used"
+        );
+        // Past the harness, which hides what a passing test prints.
+        let _ = writeln!(std::io::stderr(), "skipped: needs mount");
         None
     }
 
