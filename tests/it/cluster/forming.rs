@@ -1,10 +1,12 @@
 //! P7: how a cluster comes to be, and what keeps one from coming to be wrongly.
 
+use std::fs;
 use std::time::Duration;
 
 use leasehold_tests::cluster::{Plan, Status, TestCluster};
+use serde_json::json;
 
-use super::{RULES, SETTLES_WITHIN, assert_replicas_become_equal, settled, take};
+use super::{RULES, SETTLES_WITHIN, assert_replicas_become_equal, remaining, settled, take, three};
 
 /// Three founders would long have formed by then.
 const WOULD_HAVE_FORMED: Duration = Duration::from_secs(5);
@@ -60,6 +62,36 @@ async fn a_data_directory_of_another_cluster_is_refused() {
     cluster.reconfigure(0, "name: another\n", "name: test\n");
     cluster.restart(0);
     cluster.wait_until_ready(0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_with_the_data_of_another_cluster_of_the_same_name_grants_nothing_and_harms_nobody() {
+    let mut other = TestCluster::start(Plan::of_three(RULES)).await;
+    for node in 0..3 {
+        other.kill(node);
+    }
+    let mut cluster = three().await;
+    for turn in 0..4 {
+        assert!(take(&cluster, turn % 3, "ten", "a").await);
+    }
+    cluster.kill(2);
+    fs::rename(cluster.data(2), cluster.data(2).with_extension("right")).expect("a folder can be moved");
+    fs::rename(other.data(2), cluster.data(2)).expect("a folder can be moved");
+    cluster.restart(2);
+    tokio::time::sleep(WOULD_HAVE_FORMED).await;
+    cluster.wait_until_unready(2, "", SETTLES_WITHIN).await;
+    let body = json!({ "domain": "shop", "attributes": { "ten": "a" } });
+    let reply = cluster.http(2).post("/v1/check", &body).await;
+    assert!(reply.status.is_server_error(), "{}: {}", reply.status, reply.text());
+    assert!(take(&cluster, 0, "ten", "a").await);
+
+    cluster.kill(2);
+    cluster.wipe(2);
+    fs::rename(cluster.data(2).with_extension("right"), cluster.data(2)).expect("a folder can be moved");
+    cluster.restart(2);
+    cluster.wait_until_ready(2).await;
+    assert_eq!(remaining(&cluster, 2, "ten", "a").await, 5);
+    assert_replicas_become_equal(&cluster).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
