@@ -63,6 +63,11 @@ impl ShardMachine {
         Self { shard: Shard::new(bounds), bounds, noted: Noted::new(clock) }
     }
 
+    /// What this node was configured with.
+    pub(crate) const fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     /// Where its line stood when the last entry was applied here; none before the first.
     pub(crate) const fn anchor(&self) -> Option<Anchor> {
         self.noted.anchor

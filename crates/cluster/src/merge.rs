@@ -38,7 +38,12 @@ pub(crate) fn merge<'a>(parts: impl IntoIterator<Item = Part<'a>>) -> (Batch, Cu
         known.push(part.known);
     }
     let settled = merging.settled.into_iter().map(|(session, below)| Settled { session, below });
-    let batch = Batch { limits: merging.limits, commands: merging.commands, settled: settled.collect() };
+    let batch = Batch {
+        limits: merging.limits,
+        commands: merging.commands,
+        settled: settled.collect(),
+        bounds: None,
+    };
     let left = batch.commands.len();
     (batch, Cuts { left, known })
 }

@@ -56,7 +56,8 @@ impl Proposer {
         let Some(deadline) = items.iter().map(|item| item.deadline).max() else { return };
         let own = Batch { settled: self.session.settled().into_iter().collect(), ..Batch::default() };
         let parts = items.iter().zip(known).map(|(item, known)| Part { batch: &item.batch, known });
-        let (batch, cuts) = merge(parts.chain([Part::unknown(&own)]));
+        let (mut batch, cuts) = merge(parts.chain([Part::unknown(&own)]));
+        batch.bounds = self.led.runner.with_machine(self.group, ShardMachine::bounds);
         let outcome = self.propose(&batch, deadline).await;
         let answers = outcome.and_then(|replies| {
             cuts.cut(replies).ok_or_else(|| {

@@ -180,11 +180,6 @@ impl Router {
         identify(&mut batch, &mut ids);
         self.0.ask(&path, &Arc::new(batch), deadline).await
     }
-
-    /// Ids of this process for asks of one shard, for as long as it may ask again.
-    pub(crate) fn open_ids(&self, shard: ShardId) -> OpenIds {
-        self.0.shard(shard).session.open()
-    }
 }
 
 /// Gives each acquire an id. Whose id was drawn here asks again only when no answer came.

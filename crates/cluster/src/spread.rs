@@ -213,8 +213,9 @@ impl Router {
             return Meters::count(&meters.stranded);
         };
         let deadline = Instant::now() + RETURN_MAX;
-        let mut ids = self.open_ids(shard);
-        let id = id.map_or_else(|| ids.draw(), |id| RequestId { session: id.session ^ RETURN_SALT, ..id });
+        // Not one of the sessions that say what they have settled: a copy of a return must find its reply.
+        let own = || RequestId { session: rand::random(), seq: 0 };
+        let id = id.map_or_else(own, |id| RequestId { session: id.session ^ RETURN_SALT, ..id });
         let refund = Refund { id, items };
         loop {
             let command = Command::Refund(refund.clone());

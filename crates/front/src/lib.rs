@@ -3,6 +3,7 @@
 //! A node and a sidecar offer the same doors, so the doors know neither: they turn bytes into checked requests and
 //! answers into bytes. No decision is taken here.
 
+mod batch;
 pub mod bounds;
 pub mod cluster;
 mod decider;

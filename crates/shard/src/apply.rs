@@ -48,7 +48,8 @@ impl Shard {
         {
             let spec = usize::try_from(acquire.demands[0].limit).ok().and_then(|i| limits.get(i));
             let Some(spec) = spec else { return refused(Refusal::Malformed) };
-            if self.replies_full(spec.tenant, acquire.demands.len()) {
+            // Whoever keeps count has few open at a time, and is not to suffer from those who make ids up.
+            if acquire.remember_denial && self.replies_full(spec.tenant, acquire.demands.len()) {
                 return refused(Refusal::RepliesFull(spec.tenant));
             }
             remember = Some((id, fingerprint, spec.tenant));
@@ -124,6 +125,10 @@ impl Shard {
         let Some(counter) = self.table.get(item.key) else { return 0 };
         let id = counter.limit;
         let Under { spec: LimitSpec { limit, .. }, carried } = self.limits.get(id);
+        // Whether it was returned already isn't remembered any more.
+        if at.since(item.charged_at) >= self.bounds.retry_window {
+            return 0;
+        }
         // Under other numbers it would be credited by the wrong refill.
         if *carried > Stamp::ZERO && item.charged_at <= *carried {
             return 0;

@@ -12,6 +12,9 @@ pub struct Batch {
     pub commands: Vec<Command>,
     /// Applied before the commands.
     pub settled: Vec<Settled>,
+    /// What the shard may hold from here on; none: as before. A leader puts its own into every entry, so that all replicas
+    /// come to the same, whatever each was configured with.
+    pub bounds: Option<Bounds>,
 }
 
 /// Word from a session that it has its answers: it asks again under none of the sequences below a number. Their replies

@@ -1,7 +1,8 @@
 //! The machine of one shard: what Raft replicates, what the simulator breaks, what one node runs alone.
 //!
 //! Invariant: `apply` is pure, deterministic and total. Equal command prefixes give equal state hashes on every replica.
-//! What an answer rests on is in the snapshot; the bounds are not, and must be the same on all replicas of a shard.
+//! What an answer rests on is in the snapshot, but for the bounds: on replicas they must come with every
+//! batch ([`Batch::bounds`]).
 
 mod apply;
 mod clock;
@@ -69,6 +70,9 @@ impl Shard {
     /// [came into force](LimitSpec::since), and it is stored so when it is charged.
     pub fn apply(&mut self, batch: &Batch, at: Stamp) -> Vec<Reply> {
         let at = self.time.advance(at);
+        if let Some(bounds) = batch.bounds {
+            self.bounds = bounds;
+        }
         for settled in &batch.settled {
             self.replies.settle(settled.session, settled.below);
         }

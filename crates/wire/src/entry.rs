@@ -7,8 +7,8 @@ mod command;
 
 use bytes::{Buf, Bytes};
 use leasehold_limit::Limit;
-use leasehold_model::{RulesVersion, Stamp, TenantId};
-use leasehold_shard::{Batch, LimitSpec, Reply};
+use leasehold_model::{Nanos, RulesVersion, Stamp, TenantId};
+use leasehold_shard::{Batch, Bounds, LimitSpec, Reply};
 use prost::{DecodeError, Message as _};
 
 use crate::limit::LimitProtoError;
@@ -131,6 +131,7 @@ fn encode(at: Option<Stamp>, batch: &Batch) -> Bytes {
         limits: limits_to_proto(&batch.limits),
         commands: batch.commands.iter().map(command::to_proto).collect(),
         settled: batch.settled.iter().map(command::settled_to_proto).collect(),
+        bounds: batch.bounds.as_ref().map(bounds_to_proto),
     };
     proto.encode_to_vec().into()
 }
@@ -143,7 +144,21 @@ fn batch_from_proto(proto: storage::Batch) -> Result<Batch, EntryError> {
             .map(|(index, proto)| command::from_proto(index, proto))
             .collect::<Result<_, _>>()?,
         settled: proto.settled.iter().map(command::settled_from_proto).collect(),
+        bounds: proto.bounds.as_ref().map(bounds_from_proto),
     })
+}
+
+fn bounds_to_proto(bounds: &Bounds) -> storage::Bounds {
+    let Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max } = *bounds;
+    let retry_window = retry_window.0;
+    storage::Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max }
+}
+
+fn bounds_from_proto(proto: &storage::Bounds) -> Bounds {
+    let storage::Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max } =
+        *proto;
+    let retry_window = Nanos(retry_window);
+    Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max }
 }
 
 pub(crate) fn limits_to_proto(limits: &[LimitSpec]) -> Vec<storage::LimitSpec> {

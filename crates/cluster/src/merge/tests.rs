@@ -40,7 +40,7 @@ fn parts() -> impl Strategy<Value = Vec<(Batch, Vec<bool>)>> {
     let commands = prop::collection::vec((command(), any::<bool>()), 0..5);
     let part = (limits, settled, commands).prop_map(|(limits, settled, commands)| {
         let (commands, known) = commands.into_iter().unzip();
-        (Batch { limits, commands, settled }, known)
+        (Batch { limits, commands, settled, bounds: None }, known)
     });
     prop::collection::vec(part, 0..6)
 }

@@ -102,24 +102,22 @@ impl<D: Decider> LimiterService<D> {
             .map_err(|error| check_status(&error))?;
         let status_errors = wants_status_errors(headers);
         let deadline = budget(headers).and_then(|budget| Instant::now().checked_add(budget));
-        let mut results = Vec::with_capacity(checks.len());
-        let mut told = 0;
-        for check in checks {
-            if told >= bounds::BATCH_LIMITS_TOLD_MAX {
-                let full = status::to_proto(&Status::out_of_range(bounds::BATCH_FULL));
-                results.push(v1::BatchResult { result: Some(v1::batch_result::Result::Error(full)) });
-                continue;
-            }
+        let items = checks.iter().map(|check| async move {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            let result = match self.check_one(check, left, status_errors).await {
-                Ok(response) => {
-                    told += response.matched.len();
-                    v1::batch_result::Result::Response(response)
-                }
+            self.check_one(check, left, status_errors).await
+        });
+        let told = |decided: &Result<v1::CheckResponse, Status>| {
+            decided.as_ref().map_or(0, |response| response.matched.len())
+        };
+        let full = || Err(Status::out_of_range(bounds::BATCH_FULL));
+        let results = crate::batch::decide(items, told, full).await.into_iter().map(|decided| {
+            let result = match decided {
+                Ok(response) => v1::batch_result::Result::Response(response),
                 Err(error) => v1::batch_result::Result::Error(status::to_proto(&error)),
             };
-            results.push(v1::BatchResult { result: Some(result) });
-        }
+            v1::BatchResult { result: Some(result) }
+        });
+        let results = results.collect();
         Ok(v1::CheckBatchResponse { results })
     }
 

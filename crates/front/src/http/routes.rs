@@ -106,27 +106,19 @@ async fn decide<D: Decider>(
     }
 }
 
-/// Decides a batch in order, until its answer is full. Its items share the caller's deadline: each gets what those before
-/// it left.
+/// Decides a batch, until its answer is full. Its items share the caller's deadline: each gets what is left when it begins.
 async fn batch<D: Decider>(
     door: &Door<D>,
     checks: Vec<Result<Check<'_>, CheckError>>,
     budget: Option<Duration>,
 ) -> Batch {
     let deadline = budget.map(|budget| Instant::now() + budget);
-    let mut results = Vec::with_capacity(checks.len());
-    let mut told = 0;
-    for check in checks {
-        if told >= bounds::BATCH_LIMITS_TOLD_MAX {
-            let full = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, bounds::BATCH_FULL);
-            results.push(Item::Refused(full));
-            continue;
-        }
+    let items = checks.into_iter().map(|check| async move {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let item = item(door, check, left).await;
-        told += item.limits_told();
-        results.push(item);
-    }
+        item(door, check, left).await
+    });
+    let full = || Item::Refused(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, bounds::BATCH_FULL));
+    let results = crate::batch::decide(items, Item::limits_told, full).await;
     Batch { results }
 }
 

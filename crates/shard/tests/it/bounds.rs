@@ -98,3 +98,37 @@ fn a_million_keys_are_held_and_dropped_when_fresh() {
         assert!(commands <= 1_000_000, "two looks a command pass over all of them");
     }
 }
+
+#[test]
+fn replicas_with_other_bounds_of_their_own_come_to_the_same_when_batches_carry_them() {
+    let (small, large) = (two_tenants(1, 10).bounds, two_tenants(100, 100).bounds);
+    let batch = |n, bounds| Batch {
+        limits: two_tenants(1, 1).limits,
+        commands: vec![acquire_as(n, [take(n, 1)])],
+        bounds: Some(bounds),
+        ..Batch::default()
+    };
+    let mut replicas = [two_tenants(1, 10), two_tenants(100, 100)];
+    // One leads, then the other: each puts its own bounds into what it proposes.
+    for (n, bounds) in (0..).zip([small, small, large, large, large, small, small]) {
+        let replies = replicas.each_mut().map(|bench| bench.shard.apply(&batch(n, bounds), START));
+        assert_eq!(replies[0], replies[1], "entry {n}");
+    }
+    assert_eq!(replicas[0].shard.keys(), 4);
+    assert_eq!(replicas[0].shard.state_hash(), replicas[1].shard.state_hash());
+}
+
+#[test]
+fn made_up_ids_stop_nobody_who_keeps_count_of_his_own() {
+    let bounds = Bounds { replies_per_tenant_max: 3, ..Bounds::default() };
+    let mut bench = Bench::within(bounds, [bucket(100)]);
+    for seq in 0..3 {
+        assert!(acquired(bench.one(secs(0), acquire_as(seq, [take(1, 1)]))).admitted);
+    }
+    let refused = Reply::Refused(Refusal::RepliesFull(TenantId(1)));
+    assert_eq!(bench.one(secs(0), acquire_as(3, [take(1, 1)])), refused);
+    let counted = Acquire { id: Some(id(4)), demands: vec![take(1, 1)], remember_denial: false };
+    let first = bench.one(secs(0), Command::Acquire(counted.clone()));
+    assert!(acquired(first.clone()).admitted);
+    assert_eq!(bench.one(secs(0), Command::Acquire(counted)), first, "it is remembered all the same");
+}

@@ -130,6 +130,9 @@ impl Model {
 
     fn refund(&mut self, item: &RefundItem) -> u64 {
         let at = self.last;
+        if at.since(item.charged_at) >= Bounds::default().retry_window {
+            return 0;
+        }
         let Some(held) = self.counters.get_mut(&item.key) else { return 0 };
         if held
             .carried

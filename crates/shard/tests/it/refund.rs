@@ -53,3 +53,17 @@ fn a_refund_names_each_counter_in_order() {
     let reply = bench.one(secs(0), Command::Refund(Refund { id: id(1), items }));
     assert_eq!(reply, Reply::Refunded(vec![0, 5, 2, 1]));
 }
+
+#[test]
+fn nothing_comes_back_once_a_second_return_could_not_be_told_from_the_first() {
+    let mut bench = Bench::new([spec(Algorithm::SlidingLog, 10)]);
+    let window = bench.bounds.retry_window;
+    bench.limits[0].limit =
+        leasehold_limit::Limit::new(Algorithm::SlidingLog, 10, secs(3_600)).expect("valid");
+    bench.acquire(secs(0), [take(1, 10)]);
+    assert_eq!(bench.one(Nanos(window.0 - 1), refund_as(1, 1, 4, START)), Reply::Refunded(vec![4]));
+    // Its reply is remembered for as long again; a copy that comes later finds neither it nor a charge to return.
+    assert_eq!(bench.one(Nanos(window.0 * 2 - 2), refund_as(1, 1, 4, START)), Reply::Refunded(vec![4]));
+    assert_eq!(bench.one(Nanos(window.0 * 2), refund_as(1, 1, 4, START)), Reply::Refunded(vec![0]));
+    assert_eq!(bench.left(Nanos(window.0 * 2), 1), 4);
+}

@@ -80,7 +80,11 @@ fn an_ask_of_one_counter_takes_few_bytes() {
     };
     let sized = |asks: u64| {
         let commands = (0..asks).map(command).collect();
-        encode_entry(Stamp(1 << 60), &Batch { limits: vec![spec.clone()], commands, settled: vec![] }).len()
+        encode_entry(
+            Stamp(1 << 60),
+            &Batch { limits: vec![spec.clone()], commands, settled: vec![], bounds: None },
+        )
+        .len()
     };
     assert!(sized(101) - sized(1) <= 100 * 56, "{} bytes an ask", (sized(101) - sized(1)) / 100);
 }

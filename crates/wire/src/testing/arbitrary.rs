@@ -3,7 +3,8 @@
 use leasehold_limit::{Algorithm, Ask, CalendarUnit, Decision, Limit, RetryAfter, Window, Zone};
 use leasehold_model::{Key, Nanos, RequestId, RulesVersion, Stamp, TenantId};
 use leasehold_shard::{
-    Acquire, Acquired, Batch, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset, Settled,
+    Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
+    Settled,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -68,8 +69,15 @@ fn command() -> impl Strategy<Value = Command> {
 
 pub(crate) fn batch() -> impl Strategy<Value = Batch> {
     let settled = any::<(u128, u64)>().prop_map(|(session, below)| Settled { session, below });
-    (vec(spec(), 0..4), vec(command(), 0..6), vec(settled, 0..3))
-        .prop_map(|(limits, commands, settled)| Batch { limits, commands, settled })
+    (vec(spec(), 0..4), vec(command(), 0..6), vec(settled, 0..3)).prop_map(|(limits, commands, settled)| {
+        Batch {
+            // Any of them may have come with the batch.
+            bounds: (settled.len() % 2 == 1).then(Bounds::default),
+            limits,
+            commands,
+            settled,
+        }
+    })
 }
 
 fn decision() -> impl Strategy<Value = Decision> {
