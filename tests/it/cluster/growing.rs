@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_tests::clock::Timeline;
 use leasehold_tests::cluster::{Plan, Status, TestCluster};
-use leasehold_tests::load::Fate;
+use leasehold_tests::load::{Fate, Load};
 
 use http::Method;
 
@@ -31,8 +31,9 @@ async fn three_nodes_become_five_and_three_again_under_load_without_a_failed_che
     let plan = Plan { shards: 16, ..Plan::of_three(RULES) };
     let mut cluster = TestCluster::start(plan).await;
     let clock = Timeline::start();
-    let hot = hot_load("a").start(cluster.all_clients(), clock);
-    let quota = quota_load("b").start(cluster.all_clients(), clock);
+    let patient = |load| Load { try_within: Duration::from_secs(2), ..load };
+    let hot = patient(hot_load("a")).start(cluster.all_clients(), clock);
+    let quota = patient(quota_load("b")).start(cluster.all_clients(), clock);
     let added = [cluster.add_node().await, cluster.add_node().await];
     wait_until_spread(&cluster, 5).await;
     for node in added {
@@ -54,7 +55,9 @@ async fn three_nodes_become_five_and_three_again_under_load_without_a_failed_che
     let (hot, quota) = (hot.stop().await, quota.stop().await);
     println!("hot: {hot}\nquota: {quota}");
     hot.assert_within(HOT);
+    // A caller with two seconds was never left waiting.
     assert_eq!(hot.count(Fate::Unknown) + quota.count(Fate::Unknown), 0);
+    assert_eq!(hot.retried() + quota.retried(), 0, "a check failed and had to be retried by its caller");
     assert_eq!(QUOTA - remaining(&cluster, 0, "quota", "b").await, quota.admitted_units());
     assert_replicas_become_equal(&cluster).await;
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold_tests::binary::is_release;
 use leasehold_tests::clock::Timeline;
 use leasehold_tests::cluster::{Plan, TestCluster};
 use leasehold_tests::load::{Fate, Load};
@@ -40,7 +41,9 @@ async fn a_minority_grants_nothing_and_the_majority_notices_no_longer_than_an_el
     all.assert_within(HOT);
     let healed = all.granted_after(cut_at).expect("the majority grants");
     println!("granted again {healed:?} after the cut");
-    assert!(healed < Duration::from_secs(4), "{healed:?}");
+    // Three unoptimised nodes and their tester share two cores with the other tests.
+    let most = Duration::from_secs(if is_release() { 2 } else { 4 });
+    assert!(healed < most, "{healed:?}");
     assert_replicas_become_equal(&cluster).await;
 }
 
