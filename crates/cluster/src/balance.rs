@@ -127,7 +127,6 @@ pub(crate) async fn hand_over(parts: &Arc<Parts>, within: Duration) {
     let room = Arc::new(Semaphore::new(HAND_OVERS_MAX));
     let mut handed = JoinSet::new();
     for group in parts.runner.groups() {
-        parts.runner.prefer(group, false);
         let (parts, room) = (Arc::clone(parts), Arc::clone(&room));
         handed.spawn(async move {
             let _place = room.acquire().await;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_gossip::Key;
 use leasehold_shard::Bounds;
 
 /// Told once when the node can't go on, with the reason: it has to end the process.
@@ -34,9 +35,9 @@ pub struct ClusterConfig {
     /// Where clients reach this node, as others are told.
     pub clients_advertise: String,
     /// Seals gossip; the same on every node.
-    pub gossip_key: [u8; 32],
+    pub gossip_key: Key,
     /// Opens what is still sealed with the former or already with the next key.
-    pub gossip_key_other: Option<[u8; 32]>,
+    pub gossip_key_other: Option<Key>,
     /// What fails together; may be empty.
     pub zone: String,
     /// What is near each other; may be empty.

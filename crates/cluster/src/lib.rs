@@ -40,7 +40,7 @@ pub use clock::{Clock, SystemClock};
 pub use config::{ClusterConfig, Fatal};
 pub use counts::Counts;
 pub use error::{StartError, Unanswered};
-pub use leasehold_gossip::{Counts as GossipCounts, Load, Reason};
+pub use leasehold_gossip::{Counts as GossipCounts, Key as GossipKey, Load, Reason};
 pub use leasehold_wire::peer::{Role, StateHash};
 pub use machine::machines;
 pub use member::{Addresses, Cluster, Gauges, Holdings, Phase};

@@ -92,9 +92,17 @@ impl Steer {
         balance::move_leader(&self.0, shard, to).await
     }
 
-    /// Hands everything that this node leads to others. Those that nobody takes over in time are left to an election.
+    /// Hands everything that this node leads to others, for good: the node is about to stop. Those that nobody takes over in time are left to an election.
     pub(crate) async fn hand_over(&self, within: Duration) {
         self.0.leaving.store(true, Ordering::SeqCst);
+        for group in self.0.runner.groups() {
+            self.0.runner.prefer(group, false);
+        }
+        balance::hand_over(&self.0, within).await;
+    }
+
+    /// Hands over what this node leads, for now: it leads again when it can.
+    pub(crate) async fn step_back(&self, within: Duration) {
         balance::hand_over(&self.0, within).await;
     }
 }

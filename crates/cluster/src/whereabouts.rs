@@ -10,7 +10,7 @@ use leasehold_consensus::runner::Runner;
 use leasehold_consensus::types::GroupId;
 use leasehold_control::{Control, NodeRecord};
 use leasehold_gossip::{
-    Boot, Counts, Gossip, GossipConfig, Key, KeyRing, LeaderHint, Load, Members, StartError as Failed,
+    Boot, Counts, Gossip, GossipConfig, KeyRing, LeaderHint, Load, Members, StartError as Failed,
 };
 use leasehold_model::{NodeId, RulesVersion};
 use leasehold_placement::Standing;
@@ -40,15 +40,13 @@ impl Whereabouts {
         record: &NodeRecord,
         boot: u64,
     ) -> Result<Self, StartError> {
-        let key = Key::from_bytes(config.gossip_key);
-        let other = config.gossip_key_other.map(Key::from_bytes);
         let started = Gossip::start(GossipConfig {
             id: record.id,
             boot: Boot(boot),
             listen: SocketAddr::new(config.gossip_listen.ip(), port),
             advertise: Some(advertised),
             seeds: gossip_seeds(&config.seeds, port),
-            keys: KeyRing::new(&config.name, &key, other.as_ref()),
+            keys: KeyRing::new(&config.name, &config.gossip_key, config.gossip_key_other.as_ref()),
             profile: own::profile(record),
             interval: GossipConfig::INTERVAL,
         });

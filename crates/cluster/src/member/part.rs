@@ -39,7 +39,9 @@ pub(super) struct Part {
 /// Starts the replicas and all that follows from them. `peers` are those that were told when the node was let in.
 pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Result<(), StartError> {
     inner.phase.send_replace(Phase::Waiting(pulse::LEADERLESS.to_owned()));
-    let founding = inner.papers.founding();
+    // One that was agreed to and came to nothing, since the node joined another cluster, counts no more.
+    let cluster = inner.papers.cluster();
+    let founding = inner.papers.founding().filter(|founding| Some(founding.cluster.id) == cluster);
     introduce(inner, founding.as_ref(), &peers)?;
     let runner = open_runner(inner).await?;
     join_control(&runner, founding.as_ref(), inner.data.node()).await?;
@@ -195,7 +197,7 @@ async fn mind_the_disk(inner: &Inner) {
         if *full.borrow_and_update() {
             tracing::error!("the disk is full: the node leaves service until there is room for the log");
             if let Some(part) = inner.part.get() {
-                part.steer.hand_over(HAND_OVER_MAX).await;
+                part.steer.step_back(HAND_OVER_MAX).await;
             }
         } else {
             tracing::info!("there is room for the log again: the node is back in service");

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_cluster::{Cluster, ClusterConfig, Fatal, Phase, Report, Role, SystemClock};
+use leasehold_cluster::{Cluster, ClusterConfig, Fatal, GossipKey, Phase, Report, Role, SystemClock};
 use leasehold_control::{Command, Reply};
 use leasehold_model::NodeId;
 use leasehold_placement::Standing;
@@ -87,7 +87,7 @@ impl Testbed {
             gossip_listen: gossip,
             gossip_advertise: Some(gossip),
             clients_advertise: self.address(id, 7_400).to_string(),
-            gossip_key: [7; 32],
+            gossip_key: GossipKey::from_bytes([7; 32]),
             gossip_key_other: None,
             zone: String::new(),
             region: String::new(),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_cluster::{Fatal, StartError as ClusterStartError};
+use leasehold_cluster::{Fatal, GossipKey, StartError as ClusterStartError};
 use leasehold_limit::KeySecret;
 
 use super::{StartError, demands_max, from_hex, random_secret, shard_bounds};
@@ -33,8 +33,8 @@ pub(crate) struct Prepared {
     pub(crate) first: FirstRules,
     pub(crate) node: String,
     secret: KeySecret,
-    gossip_key: [u8; KEY_BYTES],
-    gossip_key_other: Option<[u8; KEY_BYTES]>,
+    gossip_key: GossipKey,
+    gossip_key_other: Option<GossipKey>,
 }
 
 /// Reads what a node of a cluster needs. Blocks on the disk.
@@ -66,8 +66,8 @@ pub(crate) fn part(
         gossip_listen: cluster.gossip.listen,
         gossip_advertise: cluster.gossip.advertise,
         clients_advertise: clients_advertise(cluster, &prepared.node, clients),
-        gossip_key: prepared.gossip_key,
-        gossip_key_other: prepared.gossip_key_other,
+        gossip_key: prepared.gossip_key.clone(),
+        gossip_key_other: prepared.gossip_key_other.clone(),
         zone: cluster.zone.clone(),
         region: cluster.region.clone(),
         weight: cluster.weight,
@@ -164,10 +164,7 @@ fn clients_advertise(cluster: &ClusterConfig, node: &str, clients: SocketAddr) -
 }
 
 /// The keys of gossip: the one that seals, and one that is also opened.
-fn gossip_keys(
-    cluster: &str,
-    gossip: &GossipConfig,
-) -> Result<([u8; KEY_BYTES], Option<[u8; KEY_BYTES]>), StartError> {
+fn gossip_keys(cluster: &str, gossip: &GossipConfig) -> Result<(GossipKey, Option<GossipKey>), StartError> {
     let Some(path) = &gossip.key_file else {
         tracing::warn!("gossip is sealed with a key that everybody knows: good enough on one machine only");
         return Ok((well_known(cluster), None));
@@ -177,8 +174,8 @@ fn gossip_keys(
     let text = read_text(path, KEY_FILE_BYTES_MAX).map_err(|error| wrong(error.to_string()))?;
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(from_hex).collect();
     match *lines.as_slice() {
-        [Some(key)] => Ok((key, None)),
-        [Some(key), Some(other)] => Ok((key, Some(other))),
+        [Some(key)] => Ok((GossipKey::from_bytes(key), None)),
+        [Some(key), Some(other)] => Ok((GossipKey::from_bytes(key), Some(GossipKey::from_bytes(other)))),
         _ => Err(wrong(format!(
             "it must hold {} hexadecimal digits, in a second line perhaps those of a second key; make one by openssl rand \
              -hex {KEY_BYTES}",
@@ -188,13 +185,13 @@ fn gossip_keys(
 }
 
 /// A key that keeps clusters on one machine apart, and nobody out.
-fn well_known(cluster: &str) -> [u8; KEY_BYTES] {
+fn well_known(cluster: &str) -> GossipKey {
     let mut key = [0; KEY_BYTES];
     for (seed, half) in (0..).zip(key.chunks_exact_mut(KEY_BYTES / 2)) {
         let hash = KeySecret::new([seed; 16]).session(cluster.as_bytes());
         half.copy_from_slice(&hash.to_le_bytes());
     }
-    key
+    GossipKey::from_bytes(key)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold_control::{Command as ControlCommand, Reply, RulesChange};
+use leasehold_model::ShardId;
 use tokio::time::Instant;
 
 use super::support::{healthy, member, spots, start_all, stop_all, turn, until};
@@ -62,7 +63,7 @@ async fn change(node: &Cluster, round: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_whose_disk_is_full_leaves_service_and_comes_back_when_there_is_room() {
+async fn a_node_whose_disk_is_full_leaves_service_and_leads_again_when_there_is_room() {
     let _turn = turn().await;
     let mut spots = spots(3, 0);
     // It wants to write snapshots too, and keeps little log behind them.
@@ -91,6 +92,9 @@ async fn a_node_whose_disk_is_full_leaves_service_and_comes_back_when_there_is_r
         control.rules().get("extra").is_some_and(|rules| rules.text.starts_with(&latest))
     })
     .await;
+    for shard in (0..spots[2].config.shards).map(ShardId) {
+        until("it leads again", async || nodes[0].move_leader(shard, nodes[2].node()).await.is_ok()).await;
+    }
     assert_eq!(spots[2].fatal(), None);
     stop_all(&nodes).await;
 }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{Cluster, ClusterConfig, Fatal, Phase, StartError, SystemClock};
+use crate::{Cluster, ClusterConfig, Fatal, GossipKey, Phase, StartError, SystemClock};
 
 /// Whatever has not come by then never comes.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ fn spot(place: usize, (peers, gossip): (u16, u16), seeds: &[String]) -> Spot {
         gossip_listen: ([127, 0, 0, 1], gossip).into(),
         gossip_advertise: None,
         clients_advertise: format!("127.0.0.1:{}", 40_000 + place),
-        gossip_key: [7; 32],
+        gossip_key: GossipKey::from_bytes([7; 32]),
         gossip_key_other: None,
         zone: String::new(),
         region: String::new(),

@@ -7,7 +7,7 @@ use leasehold_control::{Command, Reply, RulesChange};
 use tokio::time::{Instant, sleep};
 
 use super::support::{Spot, healthy, member, spots, start_all, stop_all, turn, until};
-use crate::Cluster;
+use crate::{Cluster, GossipKey};
 
 fn rules(text: &str) -> Command {
     Command::Rules(RulesChange {
@@ -45,7 +45,7 @@ async fn nodes_that_hear_no_gossip_form_and_serve_all_the_same() {
     let mut spots = spots(3, 0);
     for (place, spot) in spots.iter_mut().enumerate() {
         // Each seals with a key of its own: nobody hears anybody.
-        spot.config.gossip_key = [u8::try_from(place).unwrap(); 32];
+        spot.config.gossip_key = GossipKey::from_bytes([u8::try_from(place).unwrap(); 32]);
     }
     let nodes = start_all(&spots).await;
     healthy(&nodes).await;

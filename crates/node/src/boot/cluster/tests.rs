@@ -6,14 +6,21 @@ use super::*;
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
-/// What a key file of this text is answered with: the first byte of each key.
+/// [`KEY`] with another last byte.
+fn key(last: u8) -> GossipKey {
+    let mut bytes: [u8; KEY_BYTES] = from_hex(KEY).expect("a key");
+    bytes[KEY_BYTES - 1] = last;
+    GossipKey::from_bytes(bytes)
+}
+
+/// What a key file of this text is answered with: the last byte of each key.
 fn check(text: &str, expected: Result<(u8, Option<u8>), &str>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("gossip.key");
     std::fs::write(&path, text).expect("written");
     let gossip = GossipConfig { key_file: Some(path), ..GossipConfig::default() };
     match (gossip_keys("c", &gossip), expected) {
-        (Ok((key, other)), Ok(expected)) => assert_eq!((key[31], other.map(|other| other[31])), expected),
+        (Ok(found), Ok((sealing, other))) => assert_eq!(found, (key(sealing), other.map(key))),
         (Err(StartError::Secret { message, .. }), Err(expected)) => {
             assert!(message.contains(expected), "{text:?}: {message}");
         }
@@ -31,6 +38,26 @@ fn a_gossip_key_file_holds_one_key_or_two() {
     check(&KEY[1..], Err("64 hexadecimal digits"));
     check(&format!("{KEY}\n{KEY}\n{KEY}\n"), Err("64 hexadecimal digits"));
     check(&format!("{KEY}\nno"), Err("64 hexadecimal digits"));
+}
+
+#[test]
+fn what_a_node_is_started_with_can_be_logged_without_its_keys() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("gossip.key");
+    std::fs::write(&path, format!("{}\n{}\n", "a7".repeat(KEY_BYTES), "b9".repeat(KEY_BYTES)))
+        .expect("written");
+    let mut cluster =
+        ClusterConfig { node: Some("a".to_owned()), ..ClusterConfig::new("c", "/d", Vec::new()) };
+    cluster.gossip.key_file = Some(path);
+    let config = Config::default();
+    let prepared = prepare(&config, &cluster).expect("prepared");
+    let shown =
+        format!("{:?}", part(&config, &cluster, &prepared, ([127, 0, 0, 1], 1).into())).to_lowercase();
+    // As hexadecimal or decimal numbers, in a row.
+    for secret in ["a7a7", "a7, a7", "167, 167", "b9b9", "b9, b9", "185, 185"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+    }
+    assert!(shown.contains("key(..)"), "{shown}");
 }
 
 #[test]
