@@ -27,6 +27,7 @@ const PEERS_BYTES_MAX: usize = 48 << 10;
 
 const CANDIDATE: &str = "node/candidate";
 const BOOT: &str = "node/boot";
+const LOG: &str = "node/log";
 const NAME: &str = "cluster/name";
 const FOUNDING: &str = "cluster/founding";
 const PEERS: &str = "cluster/peers";
@@ -79,12 +80,23 @@ impl DataDir {
         self.path.join("groups")
     }
 
-    /// Opens the log.
+    /// Opens the log, and notes that there is one once it has a segment. That is before the node belongs to anybody: a node
+    /// that ends in between begins anew.
     ///
     /// # Errors
-    /// What can't be read back.
+    /// What can't be read back, or a log that was noted and is gone.
     pub(crate) fn open_log(&self, on_fatal: OnFatal) -> Result<Log, StartError> {
-        Ok(Log::open(&self.path.join("log"), LogConfig::default(), on_fatal)?)
+        let path = self.path.join("log");
+        let noted = self.with(|meta| meta.get(LOG))?.is_some();
+        if noted && !has_segment(&path)? {
+            return Err(StartError::LogGone { path: self.path.clone() });
+        }
+        let log = Log::open(&path, LogConfig::default(), on_fatal)?;
+        // A full disk has no room for the first one; nothing is ever voted then.
+        if !noted && has_segment(&path)? {
+            self.with(|meta| meta.put(LOG, &[]))?;
+        }
+        Ok(log)
     }
 
     /// The cluster that this directory belongs to.
@@ -198,6 +210,18 @@ pub(crate) async fn blocking<T: Send + 'static>(
     let data = Arc::clone(data);
     let done = tokio::task::spawn_blocking(move || work(&data)).await;
     done.unwrap_or_else(|error| Err(MetaError::Io(io::Error::other(error))))
+}
+
+/// Whether a log was begun there.
+fn has_segment(log: &Path) -> Result<bool, StartError> {
+    let failed = |source| StartError::System { what: "looking for the log", source };
+    let mut files = match fs::read_dir(log) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        files => files.map_err(failed)?,
+    };
+    files.try_fold(false, |found, file| {
+        Ok(found || Path::new(&file.map_err(failed)?.file_name()).extension().is_some_and(|end| end == "seg"))
+    })
 }
 
 fn cluster(meta: &Meta) -> Result<Option<ClusterId>, MetaError> {

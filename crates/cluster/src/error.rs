@@ -26,6 +26,15 @@ pub enum StartError {
     /// The log can't be opened.
     #[error("{0}")]
     Log(#[from] OpenError),
+    /// The log was begun and isn't there any more, and with it the votes that the node gave: as the same node it may not
+    /// vote again.
+    #[error(
+        "the log of the data directory {path} is gone: empty the directory, the node then joins as a new one"
+    )]
+    LogGone {
+        /// The data directory.
+        path: PathBuf,
+    },
     /// A port can't be opened.
     #[error("binding {field} to {address}: {source}")]
     Bind {
@@ -57,12 +66,16 @@ pub enum StartError {
     },
 }
 
-/// Why an ask has no answer. Whether it was carried out isn't known, unless it says so.
+/// Why an ask has no answer. Only after [`Self::Deadline`] may it have been carried out, or a part of it; where another
+/// reason is given, what was taken of a request over several shards goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// No leader answered by the deadline.
+    /// No leader answered by the deadline. Whether it was carried out isn't known.
     #[error("no leader answered in time")]
     Deadline,
+    /// No leader could be reached by the deadline. Nothing was done.
+    #[error("no leader could be reached in time")]
+    Unreached,
     /// Too much waits already. Nothing was done.
     #[error("too many asks wait")]
     Overloaded,
@@ -72,4 +85,19 @@ pub enum Unanswered {
     /// The node is stopping. Nothing was done.
     #[error("the node is stopping")]
     Stopping,
+}
+
+impl Unanswered {
+    /// Whether nothing was done, for certain.
+    pub(crate) const fn is_undone(self) -> bool {
+        match self {
+            Self::Deadline => false,
+            Self::Unreached | Self::Overloaded | Self::Forming | Self::Stopping => true,
+        }
+    }
+
+    /// Why the whole has no answer when this is the reason of a part: nothing is promised where other parts were done.
+    pub(crate) const fn of_whole(self, others_done: bool) -> Self {
+        if others_done { Self::Deadline } else { self }
+    }
 }

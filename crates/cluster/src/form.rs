@@ -92,6 +92,12 @@ impl Papers {
         self.held.read().founding.clone()
     }
 
+    /// The founding of its own cluster. One that was agreed to while it was let in elsewhere counts no more.
+    pub(crate) fn founded(&self) -> Option<Founding> {
+        let held = self.held.read();
+        held.founding.clone().filter(|founding| Some(founding.cluster.id) == held.cluster)
+    }
+
     /// Its cluster, once it is a member.
     pub(crate) fn cluster(&self) -> Option<ClusterId> {
         self.held.read().cluster
@@ -286,3 +292,6 @@ async fn join(
         JoinReply::Refused(why) => Err(format!("waiting to join, refused by {seed}: {why}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,10 @@
 //! What the groups of a node replicate: shards and the control state, as the consensus crate runs them.
 //!
 //! Invariant: the state is a function of the entries alone. When an entry was applied here is noted beside it: that differs
-//! from replica to replica, stands in no snapshot, and only tells a new leader where its time line continues.
+//! from replica to replica, stands in no snapshot, and only tells a new leader where its time line continues. An entry or a
+//! snapshot that can't be read ends the process: it needs a newer version.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -80,18 +82,11 @@ impl ShardMachine {
 }
 
 impl Machine for ShardMachine {
-    /// An entry that can't be decoded changes nothing and is answered with nothing.
-    fn apply(&mut self, entry: &[u8]) -> Bytes {
-        let (at, batch) = match entry::decode_entry(entry) {
-            Ok(entry) => entry,
-            Err(error) => {
-                tracing::error!(%error, "a shard's log holds an entry that this version can't read");
-                return Bytes::new();
-            }
-        };
+    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError> {
+        let (at, batch) = entry::decode_entry(entry).map_err(unread)?;
         let replies = self.shard.apply(&batch, at);
         self.noted.note(self.shard.last());
-        entry::encode_replies(&replies)
+        Ok(entry::encode_replies(&replies))
     }
 
     fn snapshot(&self) -> Vec<u8> {
@@ -127,18 +122,11 @@ impl ControlMachine {
 }
 
 impl Machine for ControlMachine {
-    /// An entry that can't be decoded changes nothing and is answered with nothing.
-    fn apply(&mut self, entry: &[u8]) -> Bytes {
-        let (at, command) = match control::decode_command(entry) {
-            Ok(entry) => entry,
-            Err(error) => {
-                tracing::error!(%error, "the control log holds an entry that this version can't read");
-                return Bytes::new();
-            }
-        };
+    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError> {
+        let (at, command) = control::decode_command(entry).map_err(unread)?;
         let reply = self.control.apply(command, at);
         self.tell();
-        control::encode_reply(reply)
+        Ok(control::encode_reply(reply))
     }
 
     fn snapshot(&self) -> Vec<u8> {
@@ -172,8 +160,15 @@ const fn fold(hash: u128) -> u64 {
     (hash >> 64) as u64 ^ hash as u64
 }
 
-fn unrestored(error: impl ToString) -> MachineError {
-    MachineError(error.to_string())
+/// Replicas that skip what they can't read would grant what others refuse.
+fn unread(error: impl fmt::Display) -> MachineError {
+    MachineError(format!(
+        "its log holds an entry that this version can't read ({error}): run the version that the other nodes run"
+    ))
+}
+
+fn unrestored(error: impl fmt::Display) -> MachineError {
+    MachineError(format!("the snapshot can't be restored: {error}"))
 }
 
 #[cfg(test)]

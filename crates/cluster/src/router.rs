@@ -321,7 +321,7 @@ impl<'a> Attempts<'a> {
             sleep_until(now).await;
         }
         if now >= self.deadline {
-            return Err(Unanswered::Deadline);
+            return Err(self.ended(Unanswered::Unreached));
         }
         Meters::count(&meters.retries);
         Ok(())

@@ -1,13 +1,13 @@
 //! Requests whose counters lie on several shards: all are charged or none, without a lock over shards.
 //!
-//! Invariant: shards are asked one after the other, and a refusal returns what was taken before. What may have been charged
-//! is never returned: an unknown outcome ends the request as unanswered. A request may so lose tokens when nodes die under
-//! it; it never gains any.
+//! Invariant: shards are asked one after the other. A refusal returns what was taken before, and so does a shard that was
+//! certainly never asked: it has no leader, or too much to do. What may have been charged is never returned: an unknown
+//! outcome ends the request as unanswered. A request may so lose tokens when nodes die under it; it never gains any.
 //!
 //! Under a caller's own id each shard remembers its part of the answer, denials too, and a return has an id made of the
 //! caller's: a retry finds the same charges, the same denial and the same returns. That rests on the denial being
-//! remembered. A refusal that isn't (no room, say) returns nothing under a caller's id, since the retry that finds the
-//! earlier charges may be admitted after all.
+//! remembered. A refusal that isn't (no room, no leader) returns nothing under a caller's id, since the retry that finds the
+//! earlier charges may be admitted after all; until then the outcome is called unknown.
 
 mod split;
 
@@ -18,8 +18,9 @@ use leasehold_placement::Shards;
 use leasehold_shard::{
     Acquire, Acquired, Batch, Command, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
 };
-use tokio::task::JoinHandle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::Unanswered;
 use crate::counts::Meters;
@@ -36,6 +37,9 @@ const RETURN_PAUSE: Duration = Duration::from_millis(100);
 /// Makes the id of a return from its request's.
 const RETURN_SALT: u128 = 0x7265_7475_726e_2d6f_662d_7265_7175_6573;
 
+/// A look at one shard that is under way.
+type Look = AbortOnDropHandle<Result<Reply, Unanswered>>;
+
 impl Router {
     /// Applies a batch to the shards of its counters; one reply a command, in order. Commands of several shards are
     /// carried out one after the other.
@@ -48,10 +52,7 @@ impl Router {
             return self.ask_shard(shard, batch, deadline).await;
         }
         // In a task of its own: a caller that goes away must not leave it half done.
-        let permit = self.spreading().try_acquire_owned().map_err(|_| {
-            Meters::count(&self.meters().overloaded);
-            Unanswered::Overloaded
-        })?;
+        let permit = self.place()?;
         let router = self.clone();
         let spread = tokio::spawn(async move {
             let _permit = permit;
@@ -76,6 +77,7 @@ impl Router {
             [] => self.preview_shard(ShardId(0), limits, acquire, deadline).await,
             [part] => self.preview_shard(part.shard, limits, acquire, deadline).await,
             _ => {
+                let _place = self.place()?;
                 let mut outcomes = Vec::with_capacity(parts.len());
                 for look in self.look(&parts, deadline) {
                     match joined(look).await? {
@@ -90,6 +92,14 @@ impl Router {
         }
     }
 
+    /// A place among the requests over several shards.
+    fn place(&self) -> Result<OwnedSemaphorePermit, Unanswered> {
+        self.spreading().try_acquire_owned().map_err(|_| {
+            Meters::count(&self.meters().overloaded);
+            Unanswered::Overloaded
+        })
+    }
+
     async fn one_by_one(
         &self,
         batch: &Batch,
@@ -98,11 +108,12 @@ impl Router {
     ) -> Result<Vec<Reply>, Unanswered> {
         let mut replies = Vec::with_capacity(batch.commands.len());
         for command in &batch.commands {
-            replies.push(match command {
-                Command::Acquire(acquire) => self.acquire(&batch.limits, acquire, shards, deadline).await?,
-                Command::Refund(refund) => self.refund(refund, shards, deadline).await?,
-                Command::Reset(reset) => self.reset(reset, shards, deadline).await?,
-            });
+            let answered = match command {
+                Command::Acquire(acquire) => self.acquire(&batch.limits, acquire, shards, deadline).await,
+                Command::Refund(refund) => self.refund(refund, shards, deadline).await,
+                Command::Reset(reset) => self.reset(reset, shards, deadline).await,
+            };
+            replies.push(answered.map_err(|error| error.of_whole(!replies.is_empty()))?);
         }
         Ok(replies)
     }
@@ -132,11 +143,12 @@ impl Router {
                     self.undo_unless_retried(&parts, &took, acquire.id, deadline).await;
                     return Ok(other);
                 }
-                Err(Unanswered::Overloaded) => {
+                // A router that has stopped asks nobody, for returns neither.
+                Err(error) if error.is_undone() && error != Unanswered::Stopping => {
                     self.undo_unless_retried(&parts, &took, acquire.id, deadline).await;
-                    return Err(Unanswered::Overloaded);
+                    return Err(error.of_whole(acquire.id.is_some() && !took.is_empty()));
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.of_whole(!took.is_empty())),
             }
         }
         let outcomes: Vec<Outcome> = took.into_iter().map(Outcome::Decided).collect();
@@ -167,13 +179,13 @@ impl Router {
         merge_acquired(parts, &outcomes)
     }
 
-    /// What each part would be answered, asked at the same time.
-    fn look(&self, parts: &[Part], deadline: Instant) -> Vec<JoinHandle<Result<Reply, Unanswered>>> {
+    /// What each part would be answered, asked at the same time; nobody is asked any more once the answer is dropped.
+    fn look(&self, parts: &[Part], deadline: Instant) -> Vec<Look> {
         let look = |part: &Part| {
             let (router, part) = (self.clone(), part.clone());
-            tokio::spawn(async move {
+            AbortOnDropHandle::new(tokio::spawn(async move {
                 router.preview_shard(part.shard, &part.limits, &part.acquire, deadline).await
-            })
+            }))
         };
         parts.iter().map(look).collect()
     }
@@ -233,8 +245,9 @@ impl Router {
 
     async fn refund(&self, refund: &Refund, shards: Shards, deadline: Instant) -> Result<Reply, Unanswered> {
         let mut units = vec![0; refund.items.len()];
-        for (shard, (part, places)) in split_refund(refund, shards) {
-            match self.ask_one(shard, Vec::new(), Command::Refund(part), deadline).await? {
+        for (nth, (shard, (part, places))) in split_refund(refund, shards).into_iter().enumerate() {
+            let answered = self.ask_one(shard, Vec::new(), Command::Refund(part), deadline).await;
+            match answered.map_err(|error| error.of_whole(nth > 0))? {
                 Reply::Refunded(returned) => {
                     places.iter().zip(returned).for_each(|(&place, returned)| units[place] = returned);
                 }
@@ -246,8 +259,9 @@ impl Router {
 
     async fn reset(&self, reset: &Reset, shards: Shards, deadline: Instant) -> Result<Reply, Unanswered> {
         let mut held: u32 = 0;
-        for (shard, part) in split_reset(reset, shards) {
-            match self.ask_one(shard, Vec::new(), Command::Reset(part), deadline).await? {
+        for (nth, (shard, part)) in split_reset(reset, shards).into_iter().enumerate() {
+            let answered = self.ask_one(shard, Vec::new(), Command::Reset(part), deadline).await;
+            match answered.map_err(|error| error.of_whole(nth > 0))? {
                 Reply::Reset(part) => held = held.saturating_add(part),
                 other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Refunded(_)) => return Ok(other),
             }
@@ -268,6 +282,6 @@ impl Router {
     }
 }
 
-async fn joined(look: JoinHandle<Result<Reply, Unanswered>>) -> Result<Reply, Unanswered> {
+async fn joined(look: Look) -> Result<Reply, Unanswered> {
     look.await.unwrap_or(Err(Unanswered::Deadline))
 }

@@ -33,9 +33,9 @@ const ENTRY_BYTES: usize = 512;
 struct Count(u64);
 
 impl Machine for Count {
-    fn apply(&mut self, _entry: &[u8]) -> Bytes {
+    fn apply(&mut self, _entry: &[u8]) -> Result<Bytes, MachineError> {
         self.0 += 1;
-        Bytes::copy_from_slice(&self.0.to_le_bytes())
+        Ok(Bytes::copy_from_slice(&self.0.to_le_bytes()))
     }
 
     fn snapshot(&self) -> Vec<u8> {

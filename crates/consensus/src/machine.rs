@@ -7,15 +7,18 @@ use std::any::Any;
 
 use bytes::Bytes;
 
-/// A snapshot that a machine can't take over: the process ends, since this replica has no state any more.
-#[derive(Debug, thiserror::Error)]
-#[error("the snapshot can't be restored: {0}")]
+/// An entry or a snapshot that a machine can't read: the process ends, since this replica can't keep up with the others.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
 pub struct MachineError(pub String);
 
 /// The replicated state of one group.
 pub trait Machine: Any + Send + 'static {
-    /// Applies one committed entry and answers it. Total: an entry that makes no sense gets an answer that says so.
-    fn apply(&mut self, entry: &[u8]) -> Bytes;
+    /// Applies one committed entry and answers it. Total in its meaning: one that makes no sense gets an answer that says so.
+    ///
+    /// # Errors
+    /// When the bytes can't be read. The machine is as before, and nothing is applied to it afterwards.
+    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError>;
 
     /// All of the state as bytes.
     fn snapshot(&self) -> Vec<u8>;

@@ -4,15 +4,22 @@
 //! would pass.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_cluster::{Cluster, Phase};
-use leasehold_control::Control;
+use leasehold_control::{Command, Control, Reply};
 use leasehold_front::Readiness;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::Gate;
 use crate::rules::{ClusterRules, FirstRules};
+
+/// Whoever creates the cluster has this long to give it its first rules.
+const FIRST_RULES_AFTER: Duration = Duration::from_secs(1);
+/// How long the control group may take over one of them.
+const CARRIED_OUT_WITHIN: Duration = Duration::from_secs(5);
 
 /// A node's view of its cluster.
 pub(crate) struct Membership {
@@ -49,9 +56,30 @@ impl Membership {
             tokio::select! {
                 () = stop.cancelled() => break,
                 changed = phase.changed() => if changed.is_err() { break },
+                () = sleep(FIRST_RULES_AFTER), if self.awaiting == Some(true) => self.propose_first_rules().await,
                 () = next_hangup(&mut self.hangups) => {
                     tracing::info!("the cluster keeps the rules: change them by `leasehold rules apply`");
                 }
+            }
+        }
+    }
+
+    /// Gives the cluster its first rules where whoever created it hasn't: another node's configuration may name none.
+    async fn propose_first_rules(&self) {
+        let missing = match &*self.cluster.phase().borrow() {
+            Phase::Member(control) if self.first.are_awaited(control) => self.first.missing(control),
+            Phase::Member(_) | Phase::Waiting(_) => Vec::new(),
+        };
+        for change in missing {
+            let domain = Arc::clone(&change.domain);
+            match self.cluster.command(Command::Rules(change), Instant::now() + CARRIED_OUT_WITHIN).await {
+                Ok(Reply::Rules(version)) => {
+                    tracing::info!(%domain, %version, "gave the cluster its first rules")
+                }
+                Ok(reply @ (Reply::Done | Reply::Map(_) | Reply::Refused(_))) => {
+                    return tracing::debug!(%domain, ?reply, "the cluster got other first rules");
+                }
+                Err(error) => return tracing::info!(%domain, %error, "the cluster has no first rules yet"),
             }
         }
     }

@@ -108,7 +108,7 @@ pub(crate) fn unanswered(unanswered: Unanswered) -> AdminError {
             "the control group has not answered in time: look whether it was carried out before trying again"
                 .to_owned()
         }
-        Unanswered::Overloaded | Unanswered::Forming | Unanswered::Stopping => {
+        Unanswered::Unreached | Unanswered::Overloaded | Unanswered::Forming | Unanswered::Stopping => {
             format!("{unanswered}; nothing was changed")
         }
     })

@@ -10,6 +10,7 @@ use leasehold_model::{NodeId, WallTime};
 use leasehold_wire::peer::Founding;
 
 use super::DataDir;
+use crate::StartError;
 
 const WALL: WallTime = WallTime(5_000_000_000);
 
@@ -122,4 +123,42 @@ async fn replicas_that_never_held_anything_are_taken_away() {
         std::fs::read_dir(data.groups()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["2", "3", "4.removed"]);
+}
+
+/// Whether the log of a directory opens.
+fn check_log(path: &Path, opens: bool) {
+    match open(path).open_log(Arc::new(|error| panic!("{error}"))) {
+        Ok(log) => {
+            log.close();
+            assert!(opens);
+        }
+        Err(StartError::LogGone { path: named }) => assert!(!opens && named == path),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_directory_whose_log_is_gone_is_refused_for_it_has_forgotten_its_votes() {
+    let dir = tempfile::tempdir().unwrap();
+    check_log(dir.path(), true);
+    open(dir.path()).agree(founding(1)).unwrap();
+    check_log(dir.path(), true);
+    let log = dir.path().join("log");
+    for segment in std::fs::read_dir(&log).unwrap() {
+        std::fs::remove_file(segment.unwrap().path()).unwrap();
+    }
+    check_log(dir.path(), false);
+    std::fs::remove_dir(&log).unwrap();
+    check_log(dir.path(), false);
+    check_log(dir.path(), false);
+}
+
+#[test]
+fn a_first_start_that_ended_before_the_log_was_begun_is_made_up_for() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()));
+    std::fs::create_dir(dir.path().join("log")).unwrap();
+    open(dir.path()).agree(founding(1)).unwrap();
+    check_log(dir.path(), true);
+    check_log(dir.path(), true);
 }

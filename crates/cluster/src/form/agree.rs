@@ -196,4 +196,4 @@ fn clash(others: &BTreeMap<&str, &FormRequest>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -36,24 +36,26 @@ fn entry_at(at: u64) -> Bytes {
     entry::encode_entry(Stamp(at), &Batch { limits: vec![spec], commands, ..Batch::default() })
 }
 
-#[test]
-fn an_entry_that_cannot_be_read_changes_nothing_and_gets_no_answer() {
-    let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
+/// What a machine says about an entry that it can't read.
+fn check_unread<M: Machine>(mut machine: M) {
     let before = machine.state_hash();
-    assert_eq!(machine.apply(b"\xff no entry"), Bytes::new());
-    assert_eq!((machine.state_hash(), machine.anchor()), (before, None));
-    let (told, _) = watch::channel(Arc::default());
-    let mut control = ControlMachine::new(&clock(5), told);
-    assert_eq!(control.apply(b"\xff no entry"), Bytes::new());
-    assert_eq!((control.control.clone(), control.anchor()), (Control::new(), None));
+    let MachineError(said) = machine.apply(b"\xff no entry").unwrap_err();
+    assert!(said.contains("run the version that the other nodes run"), "{said}");
+    assert_eq!(machine.state_hash(), before);
+}
+
+#[test]
+fn an_entry_that_cannot_be_read_is_an_error_that_asks_for_another_version_and_changes_nothing() {
+    check_unread(ShardMachine::new(Bounds::default(), &clock(5)));
+    check_unread(ControlMachine::new(&clock(5), watch::channel(Arc::default()).0));
 }
 
 #[test]
 fn a_machine_knows_when_it_was_last_applied_to_and_that_is_no_state() {
     let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
-    let replies = entry::decode_replies(machine.apply(&entry_at(100))).unwrap();
+    let replies = entry::decode_replies(machine.apply(&entry_at(100)).unwrap()).unwrap();
     assert_eq!(replies.len(), 1);
-    machine.apply(&entry_at(90));
+    machine.apply(&entry_at(90)).unwrap();
     assert_eq!(machine.anchor(), Some(Anchor { boot: BootTime(5), stamp: Stamp(100) }));
     let mut restored = ShardMachine::new(Bounds::default(), &clock(77));
     restored.restore(&machine.snapshot()).unwrap();
@@ -82,7 +84,7 @@ fn the_control_state_is_told_whenever_it_changes() {
     };
     let map = leasehold_placement::ShardMap { shards: vec![Default::default()], ..Default::default() };
     let create = ControlCommand::Create { cluster, nodes: Vec::new(), map };
-    let answer = machine.apply(&control::encode_command(Stamp(9), &create));
+    let answer = machine.apply(&control::encode_command(Stamp(9), &create)).unwrap();
     assert_eq!(control::decode_reply(answer), Ok(ControlReply::Done));
     assert_eq!(**state.borrow(), machine.control);
     let (told, state) = watch::channel(Arc::default());

@@ -39,9 +39,7 @@ pub(super) struct Part {
 /// Starts the replicas and all that follows from them. `peers` are those that were told when the node was let in.
 pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Result<(), StartError> {
     inner.phase.send_replace(Phase::Waiting(pulse::LEADERLESS.to_owned()));
-    // One that was agreed to and came to nothing, since the node joined another cluster, counts no more.
-    let cluster = inner.papers.cluster();
-    let founding = inner.papers.founding().filter(|founding| Some(founding.cluster.id) == cluster);
+    let founding = inner.papers.founded();
     introduce(inner, founding.as_ref(), &peers)?;
     let runner = open_runner(inner).await?;
     join_control(&runner, founding.as_ref(), inner.data.node()).await?;

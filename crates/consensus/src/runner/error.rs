@@ -4,6 +4,8 @@ use std::io;
 
 use leasehold_model::NodeId;
 
+use crate::types::GroupId;
+
 /// Why a replica can't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
@@ -16,6 +18,16 @@ pub enum CreateError {
     /// The timings of the configuration can't work.
     #[error("timing: {0}")]
     Timing(&'static str),
+    /// The log begins behind the newest snapshot: what stood between is gone, so that the state can't be made.
+    #[error(
+        "group {group}: the snapshot up to entry {purged} is gone: empty the data directory, the node then joins as a new one"
+    )]
+    SnapshotGone {
+        /// The group.
+        group: GroupId,
+        /// The last entry that the log gave up.
+        purged: u64,
+    },
     /// The disk failed, or what is on it can't be read back: the node can't go on.
     #[error("the group can't be started: {0}")]
     Io(#[from] io::Error),

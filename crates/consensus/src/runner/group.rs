@@ -74,8 +74,12 @@ impl Group {
         let led = stored.vote.filter(|vote| vote.committed && vote.node == config.node.0);
         let resumed = led.zip(stored.last).map(|(vote, last)| Resumed { term: vote.term, last: last.index });
         let machine = open_machine(machine, &dir, resumed).await?;
+        let applied = machine.read(|state| state.applied.map(|applied| applied.index));
+        if let Some(purged) = stored.purged.filter(|purged| applied.is_none_or(|at| at < purged.index)) {
+            return Err(CreateError::SnapshotGone { group: id, purged: purged.index });
+        }
         let mut store = GroupStore::new(log.clone(), id);
-        let pristine = stored.last.is_none() && machine.read(|state| state.applied.is_none());
+        let pristine = stored.last.is_none() && applied.is_none();
         if let Some(founders) = founders.filter(|_| pristine) {
             found(&mut store, founders).await?;
         }

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::snapshots::{SnapshotDir, Stored};
 use crate::log::is_full;
-use crate::machine::Machine;
+use crate::machine::{Machine, MachineError};
 use crate::types::{Applied, RaftTypes};
 
 /// Entries applied without giving way to other tasks: a replica that replays much doesn't hold up heartbeats.
@@ -92,17 +92,19 @@ impl StateMachine {
         self.applied_term.subscribe()
     }
 
-    fn apply_one(&self, entry: Entry<RaftTypes>) -> Applied {
+    fn apply_one(&self, entry: Entry<RaftTypes>) -> Result<Applied, MachineError> {
         let mut state = self.state.lock();
-        state.applied = Some(entry.log_id);
-        match entry.payload {
+        let answer = match entry.payload {
             EntryPayload::Blank => Applied::default(),
-            EntryPayload::Normal(proposal) => Applied(state.machine.apply(&proposal.0)),
+            EntryPayload::Normal(proposal) => Applied(state.machine.apply(&proposal.0)?),
             EntryPayload::Membership(membership) => {
                 state.membership = StoredMembership::new(Some(entry.log_id), membership);
                 Applied::default()
             }
-        }
+        };
+        // An entry that wasn't applied must be in no snapshot either.
+        state.applied = Some(entry.log_id);
+        Ok(answer)
     }
 
     fn tell_term(&self, applied: Option<LogId<u64>>) {
@@ -132,8 +134,10 @@ impl RaftStateMachine<RaftTypes> for StateMachine {
         let mut answers = Vec::new();
         let mut last = None;
         for entry in entries {
-            last = Some(entry.log_id);
-            answers.push(self.apply_one(entry));
+            let id = entry.log_id;
+            let answer = self.apply_one(entry);
+            answers.push(answer.map_err(|error| StorageIOError::apply(id, AnyError::new(&error)))?);
+            last = Some(id);
             if answers.len().is_multiple_of(APPLIED_AT_ONCE) {
                 tokio::task::yield_now().await;
             }

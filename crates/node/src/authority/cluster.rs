@@ -66,7 +66,7 @@ impl Authority for ClusterAuthority {
 impl From<Unanswered> for ProposeError {
     fn from(unanswered: Unanswered) -> Self {
         match unanswered {
-            Unanswered::Deadline => Self::Unreachable,
+            Unanswered::Deadline | Unanswered::Unreached => Self::Unreachable,
             Unanswered::Overloaded => Self::Overloaded("more asks wait for the counters than may"),
             Unanswered::Forming => Self::Overloaded("the cluster is forming"),
             Unanswered::Stopping => Self::Overloaded("the node is stopping"),

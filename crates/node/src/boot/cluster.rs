@@ -119,6 +119,7 @@ impl From<ClusterStartError> for StartError {
             other @ (ClusterStartError::Data { .. }
             | ClusterStartError::Meta(_)
             | ClusterStartError::Log(_)
+            | ClusterStartError::LogGone { .. }
             | ClusterStartError::Replica(_)
             | ClusterStartError::System { .. }) => Self::Cluster(Box::new(other)),
         }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use leasehold_control::Control;
+use leasehold_control::{Control, RulesChange};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::RuleBook;
 use leasehold_model::RulesVersion;
@@ -105,6 +105,19 @@ impl FirstRules {
         let known = control.rules();
         let changes = usize::try_from(control.rules_version().0).unwrap_or(usize::MAX);
         changes == known.len() && known.len() < self.0.len() && self.hold_all_of(control)
+    }
+
+    /// The changes that the cluster still lacks of these, one after the other. Each counts only if nobody else changed
+    /// rules before it.
+    pub(crate) fn missing(&self, control: &Control) -> Vec<RulesChange> {
+        let missing = self.0.iter().filter(|(domain, _)| !control.rules().contains_key(domain));
+        let change = |(expected, (domain, text)): (u64, &(Arc<str>, Arc<str>))| RulesChange {
+            domain: Arc::clone(domain),
+            text: Some(Arc::clone(text)),
+            expected: Some(RulesVersion(expected)),
+            by: "the configuration".into(),
+        };
+        (control.rules_version().0..).zip(missing).map(change).collect()
     }
 
     fn hold_all_of(&self, control: &Control) -> bool {

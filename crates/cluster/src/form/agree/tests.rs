@@ -12,7 +12,7 @@ use leasehold_wire::peer::{FormReply, FormRequest, Founding};
 use super::{Heard, Step, next};
 
 /// The node behind `place`, with the id `id`.
-pub(super) fn request(place: usize, id: u64, founders: usize) -> FormRequest {
+pub(in crate::form) fn request(place: usize, id: u64, founders: usize) -> FormRequest {
     let record = NodeRecord {
         id: NodeId(id),
         name: format!("n{place}").into(),

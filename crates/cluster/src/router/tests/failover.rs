@@ -101,6 +101,6 @@ async fn without_a_majority_nobody_is_admitted_and_everybody_is_told_in_time() {
     let began = Instant::now();
     let one = one_of_each(None, &quota(1), &[key(0, 1)]);
     let outcome = acquire_within(&nodes.router(1), one, Duration::from_millis(700)).await;
-    assert_eq!(outcome, Err(Unanswered::Deadline));
+    assert!(matches!(outcome, Err(Unanswered::Deadline | Unanswered::Unreached)), "{outcome:?}");
     assert!(began.elapsed() < Duration::from_millis(900));
 }

@@ -143,15 +143,77 @@ async fn looks_and_resets_go_over_all_shards() {
     assert_eq!(remaining(&nodes.router(1), &of[0].1, of[0].0).await, 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_over_shards_of_which_one_has_no_leader_ends_unanswered_and_returns_nothing() {
+/// Three nodes and two counters, the second on a shard that nobody leads and nobody ever will.
+async fn with_a_leaderless_shard() -> (Nodes, [(Key, LimitSpec); 2]) {
     let nodes = Nodes::of_three(2).await;
-    let of = [(key(0, 1), quota(10)), (key(1, 1), quota(10))];
-    let router = nodes.router(1);
     for node in nodes.nodes.values() {
         node.runner.remove_group(GroupId::of_shard(ShardId(1))).await.unwrap();
     }
-    let outcome = acquire_within(&router, one_each_of(None, &of), Duration::from_millis(300)).await;
-    assert_eq!(outcome, Err(Unanswered::Deadline));
+    (nodes, [(key(0, 1), quota(10)), (key(1, 1), quota(10))])
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_without_a_leader_drains_no_limit_of_the_other_shards() {
+    let (nodes, of) = with_a_leaderless_shard().await;
+    let router = nodes.router(1);
+    for _ in 0..3 {
+        let outcome = acquire_within(&router, one_each_of(None, &of), Duration::from_millis(200)).await;
+        assert_eq!(outcome, Err(Unanswered::Unreached));
+    }
+    let deadline = Instant::now() + SOON;
+    while remaining(&router, &of[0].1, of[0].0).await < 10 {
+        assert!(Instant::now() < deadline, "never: all is returned");
+    }
+    assert_eq!(router.counts().stranded, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_a_callers_id_what_was_taken_stays_for_the_retry_and_nothing_is_promised() {
+    let (nodes, of) = with_a_leaderless_shard().await;
+    let router = nodes.router(1);
+    for _ in 0..3 {
+        let outcome = acquire_within(&router, one_each_of(id(1), &of), Duration::from_millis(200)).await;
+        assert_eq!(outcome, Err(Unanswered::Deadline));
+    }
     assert_eq!(remaining(&router, &of[0].1, of[0].0).await, 9);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_router_that_stops_between_two_shards_does_not_say_that_nothing_was_done() {
+    let (nodes, of) = with_a_leaderless_shard().await;
+    let (asked, batch) = (nodes.router(1), one_each_of(None, &of));
+    let ask = tokio::spawn(async move { acquire_within(&asked, batch, SOON).await });
+    while remaining(&nodes.router(2), &of[0].1, of[0].0).await == 10 {}
+    nodes.router(1).stop();
+    assert_eq!(ask.await.unwrap(), Err(Unanswered::Deadline));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_or_a_reset_that_was_half_done_is_not_called_undone() {
+    let (nodes, of) = with_a_leaderless_shard().await;
+    let router = nodes.router(1);
+    let mut batch = one_each_of(None, &of[..1]);
+    batch.commands.push(Command::Reset(Reset { keys: vec![of[1].0] }));
+    let soon = || Instant::now() + Duration::from_millis(200);
+    assert_eq!(router.propose(batch, soon()).await, Err(Unanswered::Deadline));
+    let reset = |keys| Batch { commands: vec![Command::Reset(Reset { keys })], ..Batch::default() };
+    assert_eq!(router.propose(reset(vec![of[0].0, of[1].0]), soon()).await, Err(Unanswered::Deadline));
+    assert_eq!(router.propose(reset(vec![of[1].0]), soon()).await, Err(Unanswered::Unreached));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_over_several_shards_have_the_room_of_requests_over_several_shards() {
+    let nodes = Nodes::of_three(2).await;
+    let of = [(key(0, 1), quota(10)), (key(1, 1), quota(10))];
+    let router = nodes.router(1);
+    let look = async |of: &[(Key, LimitSpec)]| {
+        let Command::Acquire(looked) = one_each_of(None, of).commands.remove(0) else { unreachable!() };
+        let limits: Vec<_> = of.iter().map(|(_, limit)| limit.clone()).collect();
+        router.preview(&limits, &looked, Instant::now() + SOON).await
+    };
+    let all = router.spreading().try_acquire_many_owned(SPREAD_MAX.try_into().unwrap()).unwrap();
+    assert_eq!(look(&of).await, Err(Unanswered::Overloaded));
+    assert!(look(&of[..1]).await.is_ok());
+    drop(all);
+    assert!(look(&of).await.is_ok());
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::super::*;
-use super::cluster::{Cluster, SOON, Tape, until};
+use super::cluster::{Cluster, SOON, Tape, UNREADABLE, until};
+use crate::machine::MachineError;
 
 const GROUP: GroupId = GroupId(0);
 
@@ -150,13 +151,13 @@ async fn leadership_is_told_once_the_leader_knows_all_that_was_acknowledged() {
 async fn a_machine_of_another_type_is_not_shown() {
     struct Other;
     impl Machine for Other {
-        fn apply(&mut self, _: &[u8]) -> Bytes {
-            Bytes::new()
+        fn apply(&mut self, _: &[u8]) -> Result<Bytes, MachineError> {
+            Ok(Bytes::new())
         }
         fn snapshot(&self) -> Vec<u8> {
             Vec::new()
         }
-        fn restore(&mut self, _: &[u8]) -> Result<(), crate::machine::MachineError> {
+        fn restore(&mut self, _: &[u8]) -> Result<(), MachineError> {
             Ok(())
         }
         fn state_hash(&self) -> u64 {
@@ -181,6 +182,20 @@ async fn a_replica_whose_log_fails_asks_for_the_end_of_the_process() {
         cluster.nodes.iter().any(|(id, node)| *id != leader && node.runner.is_leader(GROUP))
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_that_cannot_read_an_entry_ask_for_the_end_of_the_process_and_apply_nothing_more() {
+    let cluster = Cluster::of_three(1, |_| {}).await;
+    let leader = cluster.leader(GROUP).await;
+    let before = cluster.tape(leader, GROUP);
+    let outcome = cluster.runner(leader).propose(GROUP, UNREADABLE, in_a(Duration::from_millis(500))).await;
+    assert!(matches!(outcome, Err(ProposeError::Unknown { .. })), "{outcome:?}");
+    until("it was told", || cluster.fatal.lock().iter().any(|why| why.contains("what language is this?")))
+        .await;
+    let outcome = cluster.runner(leader).propose(GROUP, Bytes::new(), in_a(Duration::from_millis(500))).await;
+    assert!(outcome.is_err(), "{outcome:?}");
+    assert_eq!(cluster.tape(leader, GROUP), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

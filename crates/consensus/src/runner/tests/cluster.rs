@@ -19,14 +19,20 @@ use super::super::*;
 /// How long a test waits for what has to happen.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
+/// An entry that no machine can read.
+pub(super) const UNREADABLE: Bytes = Bytes::from_static(b"unreadable");
+
 /// Keeps every entry; answers with how many there are.
 #[derive(Default)]
 pub(in crate::runner) struct Tape(pub(super) Vec<Bytes>);
 
 impl Machine for Tape {
-    fn apply(&mut self, entry: &[u8]) -> Bytes {
+    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError> {
+        if entry == UNREADABLE {
+            return Err(MachineError("what language is this?".to_owned()));
+        }
         self.0.push(Bytes::copy_from_slice(entry));
-        Bytes::copy_from_slice(&(self.0.len() as u64).to_le_bytes())
+        Ok(Bytes::copy_from_slice(&(self.0.len() as u64).to_le_bytes()))
     }
 
     fn snapshot(&self) -> Vec<u8> {
@@ -101,6 +107,11 @@ impl Cluster {
         node.transport.shutdown();
         node.runner.shutdown().await;
         node.log.close();
+    }
+
+    /// A node that was killed finds this directory gone.
+    pub(super) fn lose(&self, id: u64, directory: &str) {
+        std::fs::remove_dir_all(self.dirs[&id].path().join(directory)).unwrap();
     }
 
     pub(super) fn runner(&self, id: u64) -> &Runner {

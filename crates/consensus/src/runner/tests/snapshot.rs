@@ -127,3 +127,15 @@ async fn a_proposal_of_a_deposed_leader_is_never_answered_by_anothers_entry() {
     assert!(matches!(outcome, Err(ProposeError::Unknown { .. })), "{outcome:?}");
     assert!(!cluster.tape(old, GROUP).contains(&"orphan".into()));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_that_lost_its_snapshot_but_not_its_log_does_not_start_with_half_of_the_state() {
+    let mut cluster = with_purged_log(50, 10).await;
+    cluster.kill(1).await;
+    cluster.lose(1, "groups");
+    cluster.start(1).await;
+    let refused = cluster.runner(1).join_group(GROUP).await;
+    assert!(matches!(refused, Err(CreateError::SnapshotGone { group: GROUP, .. })), "{refused:?}");
+    // The others go on without it.
+    cluster.propose(GROUP, "after it").await;
+}

@@ -214,6 +214,28 @@ async fn a_node_that_waits_for_others_says_for_whom_and_decides_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_names_rules_gives_them_to_a_cluster_that_was_made_without_any() {
+    let mut three = Three::configured(&ten_by_user(1)).await;
+    let named = three.configs[2].rules.clone();
+    for place in 0..3 {
+        three.configs[place].rules = None;
+        three.start_node(place).await;
+    }
+    three.ready().await;
+    assert!(three.nodes[2].take().expect("it runs").drain().await);
+    three.configs[2].rules = named;
+    three.start_node(2).await;
+    three.ready().await;
+    until(async || {
+        let versions: Vec<_> = three.running().map(|node| node.rules().version.0).collect();
+        (versions != [1, 1, 1]).then(|| format!("{versions:?}"))
+    })
+    .await;
+    assert_eq!([three.check(0, "u").await, three.check(1, "u").await], [200, 429]);
+    three.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_sees_moves_and_drains() {
     let three = Three::start(&ten_by_user(10)).await;
     three.report(1, |body| !body.contains(r#""leader":null"#)).await;

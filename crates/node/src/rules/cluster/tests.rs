@@ -1,6 +1,6 @@
 //! Rules that the control group changes while they are in force.
 
-use leasehold_control::{Cluster, ClusterId, Command, RulesChange};
+use leasehold_control::{Cluster, ClusterId, Command, Refusal, Reply, RulesChange};
 use leasehold_model::Stamp;
 use leasehold_placement::ShardMap;
 
@@ -106,6 +106,23 @@ fn first_rules_are_awaited_until_all_are_there_or_others_are() {
     assert!(!first.are_awaited(&control) && first.are_those_of(&control));
     set(&mut other, "d", Some(&text("d", 2)));
     assert!(!first.are_awaited(&other) && !first.are_those_of(&other));
+}
+
+#[test]
+fn what_is_missing_of_the_first_rules_completes_them_and_never_follows_a_change_of_somebody_else() {
+    let (first, mut control) = (first(), control());
+    set(&mut control, "e", Some(&text("e", 1)));
+    let mut other = control.clone();
+    set(&mut other, "f", Some(&text("f", 1)));
+    let missing = first.missing(&control);
+    assert_eq!(missing.len(), 1);
+    for change in missing {
+        control.apply(Command::Rules(change.clone()), Stamp(60));
+        let refused = other.apply(Command::Rules(change), Stamp(60));
+        assert!(matches!(refused, Reply::Refused(Refusal::RulesConflict(_))), "{refused:?}");
+    }
+    assert!(first.are_those_of(&control));
+    assert!(first.missing(&control).is_empty());
 }
 
 #[test]
