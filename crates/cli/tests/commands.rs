@@ -256,7 +256,7 @@ fn a_cluster_in_one_process_is_shown_and_operated() {
     let (code, members) = on(1, &["members"]);
     assert!(code == 0 && members.lines().count() == 4 && members.contains("node-3"), "{members}");
     let (code, shards) = on(2, &["shards"]);
-    assert!(code == 0 && shards.lines().count() == 33 && shards.contains("node-1 node-2 node-3"), "{shards}");
+    assert!(code == 0 && shards.lines().count() == 17 && shards.contains("node-1 node-2 node-3"), "{shards}");
     for told in [&status, &members, &shards] {
         assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
     }

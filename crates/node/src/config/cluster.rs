@@ -91,7 +91,7 @@ pub(super) mod defaults {
     }
 
     pub(in crate::config) fn shards() -> u32 {
-        32
+        16
     }
 
     pub(in crate::config) fn replicas() -> u32 {
