@@ -262,7 +262,7 @@ fn a_cluster_in_one_process_is_shown_and_operated() {
     }
     let (_, json) = on(2, &["shards", "--output", "json", "--hashes"]);
     let shards: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(shards.as_array().unwrap().len(), 32);
+    assert_eq!(shards.as_array().unwrap().len(), 16);
 
     let (code, said) = on(0, &["shards", "move-leader", "5", "node-2"]);
     assert!(code == 0 && said.contains("node-2 leads shard 5"), "{said}");
