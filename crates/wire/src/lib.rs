@@ -8,6 +8,7 @@ pub mod control;
 pub mod duration;
 pub mod entry;
 mod envelope;
+pub mod lease;
 pub mod limit;
 pub mod part;
 pub mod peer;

@@ -45,6 +45,34 @@ pub enum Problem {
         /// The bound.
         max: usize,
     },
+    /// No elements where there has to be one.
+    #[error("it is empty")]
+    Empty,
+    /// 0 where there has to be more.
+    #[error("it is 0, or absent")]
+    Zero,
+    /// A larger number than there can be.
+    #[error("{max} is the largest")]
+    TooLarge {
+        /// The largest.
+        max: u64,
+    },
+    /// A position beyond the end of its list.
+    #[error("{position} is no position in a list of {length}")]
+    NoPosition {
+        /// As it came.
+        position: u32,
+        /// Of the list.
+        length: usize,
+    },
+    /// A column of another length than the one beside it.
+    #[error("it has {found} elements, the column beside it has {expected}")]
+    Columns {
+        /// As it came.
+        found: usize,
+        /// Of the other.
+        expected: usize,
+    },
 }
 
 impl PartError {

@@ -10,11 +10,11 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-pub(crate) fn key() -> impl Strategy<Value = Key> {
+pub(crate) fn key() -> impl Strategy<Value = Key> + Clone {
     any::<u128>().prop_map(Key::from_u128)
 }
 
-fn id() -> impl Strategy<Value = RequestId> {
+pub(crate) fn id() -> impl Strategy<Value = RequestId> {
     any::<(u128, u64)>().prop_map(|(session, seq)| RequestId { session, seq })
 }
 
@@ -44,14 +44,19 @@ pub(crate) fn spec() -> impl Strategy<Value = LimitSpec> {
     })
 }
 
-pub(crate) fn acquire() -> impl Strategy<Value = Acquire> {
-    let demand = (key(), any::<(u32, u64, u64, bool)>())
-        .prop_map(|(key, (limit, min, max, shadow))| Demand { key, limit, ask: Ask { min, max }, shadow });
-    (option::of(id()), any::<bool>(), vec(demand, 0..4)).prop_map(|(id, remember_denial, demands)| Acquire {
-        id,
-        remember_denial,
-        demands,
+/// A demand under a limit at one of these positions.
+pub(crate) fn demand(limits: impl Strategy<Value = u32> + Clone) -> impl Strategy<Value = Demand> + Clone {
+    (key(), limits, any::<(u64, u64, bool)>()).prop_map(|(key, limit, (min, max, shadow))| Demand {
+        key,
+        limit,
+        ask: Ask { min, max },
+        shadow,
     })
+}
+
+pub(crate) fn acquire() -> impl Strategy<Value = Acquire> {
+    (option::of(id()), any::<bool>(), vec(demand(any::<u32>()), 0..4))
+        .prop_map(|(id, remember_denial, demands)| Acquire { id, remember_denial, demands })
 }
 
 fn command() -> impl Strategy<Value = Command> {
@@ -80,7 +85,7 @@ pub(crate) fn batch() -> impl Strategy<Value = Batch> {
     })
 }
 
-fn decision() -> impl Strategy<Value = Decision> {
+pub(crate) fn decision() -> impl Strategy<Value = Decision> {
     let retry = prop_oneof![
         Just(None),
         Just(Some(RetryAfter::Never)),
@@ -99,19 +104,22 @@ fn decision() -> impl Strategy<Value = Decision> {
     )
 }
 
-pub(crate) fn reply() -> impl Strategy<Value = Reply> {
-    let refusal = prop_oneof![
+pub(crate) fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
         any::<u64>().prop_map(|tenant| Refusal::KeysFull(TenantId(tenant))),
         any::<u64>().prop_map(|tenant| Refusal::RepliesFull(TenantId(tenant))),
         Just(Refusal::RequestIdReused),
         Just(Refusal::Malformed),
-    ];
+    ]
+}
+
+pub(crate) fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         (any::<(bool, u64)>(), vec(decision(), 0..4)).prop_map(|((admitted, at), decisions)| {
             Reply::Acquired(Acquired { admitted, at: Stamp(at), decisions })
         }),
         vec(any::<u64>(), 0..4).prop_map(Reply::Refunded),
         any::<u32>().prop_map(Reply::Reset),
-        refusal.prop_map(Reply::Refused),
+        refusal().prop_map(Reply::Refused),
     ]
 }
