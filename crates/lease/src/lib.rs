@@ -4,9 +4,16 @@
 //! size, number and order admit no unit more than the counter alone would. What leasing costs is tokens that end unspent.
 //! Time, chance and order are arguments; nothing here sends, waits or logs.
 
+pub mod allowance;
+pub mod cell;
+mod sync;
 mod terms;
+pub mod wallet;
 
+pub use allowance::{Allowances, Share};
+pub use cell::{Cell, Denial, Generation, Spend};
 pub use terms::{
     DRIFT_PER_MILLE, EdgeId, LIFETIME_DEFAULT, LIFETIME_MAX, LeaseAsk, LeaseId, Leased, MilliRate, Usage,
     edge_lifetime, owner_lifetime,
 };
+pub use wallet::{Answer, Checked, Event, Lent, Outgoing, Paid, Settings, Ticket, Totals, Wallet};

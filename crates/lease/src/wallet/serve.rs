@@ -1,0 +1,184 @@
+//! An answer from the owner: what it brought is laid beside what is held, and those who wait are served in order.
+//!
+//! Invariant: units consumed at the owner go to those who were part of the ask, or to nobody. Everything else comes out of
+//! leases, for which it makes no difference who came when.
+
+use leasehold_limit::RetryAfter;
+use leasehold_model::{BootTime, Key, Nanos};
+
+use super::answer::{Answer, Event, Paid};
+use super::entry::{Entry, Heard, Shared};
+use super::flight::Flight;
+use super::waiters::{Waiter, Who};
+use crate::{LIFETIME_MAX, Leased, edge_lifetime};
+
+/// The longest that a denial is kept. A quota of a day that is used up is asked for once a minute, so that a change is seen
+/// and a flood of such keys doesn't fill the wallet for a day.
+const DENIED_MAX: Nanos = Nanos::from_secs(60);
+
+impl<L> Entry<L> {
+    /// The answer to the ask that was under way.
+    pub(super) fn answered(
+        &mut self,
+        key: Key,
+        flight: &Flight,
+        leased: &Leased,
+        shared: &mut Shared,
+        now: BootTime,
+    ) {
+        self.look(shared, now);
+        self.leases.known(&flight.ask.usage);
+        let when = self.measure(flight, shared, now);
+        self.heard = Heard {
+            remaining: leased.remaining,
+            reset_at: after(when, leased.reset_after),
+            at: leased.at,
+            when,
+        };
+        if let Some(slot) = leased.slot {
+            shared.events.push_back(Event::Slot { key, slot, sent: flight.sent });
+        }
+        self.take_lease(flight, leased, shared, now);
+        self.learn(flight, leased, shared, when, now);
+        self.serve(leased, shared, now);
+    }
+
+    /// When the owner decided, about: half a round trip ago. Earlier is safe, so the first sending when there were more.
+    fn measure(&mut self, flight: &Flight, shared: &mut Shared, now: BootTime) -> BootTime {
+        if !flight.was_sent_once() {
+            return flight.sent;
+        }
+        let trip = now.since(flight.sent);
+        self.round_trip = Some(smoothed(self.round_trip, trip));
+        shared.round_trip = Some(smoothed(shared.round_trip, trip));
+        BootTime(now.0 - trip.0 / 2)
+    }
+
+    fn take_lease(&mut self, flight: &Flight, leased: &Leased, shared: &mut Shared, now: BootTime) {
+        let Some(id) = leased.lease.filter(|_| leased.granted > 0) else { return };
+        let lifetime = edge_lifetime(leased.lifetime.min(LIFETIME_MAX));
+        self.leases.add(id, leased.granted, after(flight.sent, lifetime));
+        shared.totals.leases += 1;
+        shared.totals.granted += leased.granted;
+        // It may have been over before it came.
+        self.look(shared, now);
+    }
+
+    /// What the answer says about asking again.
+    fn learn(&mut self, flight: &Flight, leased: &Leased, shared: &Shared, when: BootTime, now: BootTime) {
+        let wanted = flight.ask.want.max(flight.ask.need);
+        let got = leased.granted.saturating_add(leased.sync);
+        if wanted == 0 {
+            return;
+        }
+        let refused = got < wanted;
+        self.short = refused;
+        if wanted > flight.ask.need {
+            // Units to hold were wanted, there are some, and none were lent: this limit isn't lent.
+            self.lends = leased.lease.is_some() || leased.gate.is_some() || leased.remaining == 0;
+        }
+        let wait = leased.gate.or(match leased.retry_after {
+            Some(RetryAfter::In(wait)) if leased.remaining == 0 => Some(wait),
+            Some(RetryAfter::In(_) | RetryAfter::Never) | None => None,
+        });
+        let wait = wait.filter(|_| refused).map(|wait| wait.min(DENIED_MAX));
+        self.denied_until = wait.map_or(BootTime(0), |wait| after(when, wait));
+        self.gated = refused && leased.gate.is_some();
+        self.quiet_until = match refused {
+            // The gate says when.
+            true if self.gated => BootTime(0),
+            true => after(now, shared.settings.quiet()),
+            false => BootTime(0),
+        };
+    }
+
+    fn serve(&mut self, leased: &Leased, shared: &mut Shared, now: BootTime) {
+        let mut sync = leased.sync;
+        let mut blocked = false;
+        self.withdraw(now);
+        for waiter in self.waiters.take_all() {
+            let served = match waiter.who {
+                Who::Request(ticket) => {
+                    let answer = self.answer(&waiter, leased, &mut sync, blocked, now);
+                    answer.map(|answer| shared.events.push_back(Event::Answered { ticket, answer }))
+                }
+                Who::Child { id, .. } => {
+                    self.serve_child(&waiter, leased, &mut sync, shared, now).map(|leased| {
+                        shared.answered.push((id, leased));
+                        shared.events.push_back(Event::Lent { id, leased: Some(leased) });
+                    })
+                }
+            };
+            if served.is_none() {
+                blocked = true;
+                self.waiters.push(waiter);
+            }
+        }
+        shared.totals.sync_lost += sync;
+    }
+
+    /// What a request that waited gets; `None`: it goes on waiting, for an ask of its own.
+    fn answer(
+        &mut self,
+        waiter: &Waiter,
+        leased: &Leased,
+        sync: &mut u64,
+        blocked: bool,
+        now: BootTime,
+    ) -> Option<Answer> {
+        if waiter.asked && waiter.need == 0 {
+            let any = leased.remaining > 0 || self.leases.held(now) > 0;
+            return Some(if any { self.taken(Paid::Owner, now) } else { self.denied(leased, now) });
+        }
+        if waiter.asked {
+            let part = waiter.need.min(*sync);
+            if part == waiter.need || self.leases.spend(waiter.need - part, now) {
+                *sync -= part;
+                return Some(self.taken(if part > 0 { Paid::Owner } else { Paid::Lease }, now));
+            }
+            return Some(self.denied(leased, now));
+        }
+        if !blocked && self.spend(waiter.need, now) {
+            return Some(self.taken(Paid::Lease, now));
+        }
+        (self.is_denied(now) && self.leases.held(now) == 0).then(|| self.denied_before(now))
+    }
+
+    pub(super) fn taken(&self, paid: Paid, now: BootTime) -> Answer {
+        let remaining = self.heard.remaining.saturating_add(self.leases.held(now));
+        Answer::Taken { paid, remaining, reset_after: self.heard.reset_at.since(now) }
+    }
+
+    fn denied(&self, leased: &Leased, now: BootTime) -> Answer {
+        let wait = leased.gate.unwrap_or(Nanos::from_millis(100));
+        let retry_after = leased.retry_after.unwrap_or(RetryAfter::In(wait));
+        Answer::Denied { retry_after, reset_after: self.heard.reset_at.since(now), asked: true }
+    }
+
+    /// A refusal that was heard of before.
+    pub(super) fn denied_before(&self, now: BootTime) -> Answer {
+        let retry_after = self.denied_until.since(now);
+        let reset_after = self.heard.reset_at.since(now).max(retry_after);
+        Answer::Denied { retry_after: RetryAfter::In(retry_after), reset_after, asked: false }
+    }
+
+    /// Nobody will answer the ask that was under way.
+    pub(super) fn refused(&mut self, shared: &mut Shared, now: BootTime) {
+        self.quiet_until = after(now, shared.settings.quiet());
+        for waiter in self.waiters.take_all() {
+            shared.events.push_back(match waiter.who {
+                Who::Request(ticket) => Event::Answered { ticket, answer: Answer::Undecided },
+                Who::Child { id, .. } => Event::Lent { id, leased: None },
+            });
+        }
+    }
+}
+
+pub(super) fn after(at: BootTime, by: Nanos) -> BootTime {
+    BootTime(at.0.saturating_add(by.0))
+}
+
+/// An eighth of the new, seven of the old.
+fn smoothed(old: Option<Nanos>, new: Nanos) -> Nanos {
+    old.map_or(new, |old| Nanos(old.0 - old.0 / 8 + new.0 / 8))
+}
