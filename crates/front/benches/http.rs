@@ -14,7 +14,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use http::Request;
 use leasehold_front::http::{HttpConfig, client_routes};
 use leasehold_front::{CheckError, Decider, Readiness, ResetTarget};
-use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, RuleAnswer, Verdict};
+use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, RuleAnswer, Source, Verdict};
 use leasehold_limit::rules::parse;
 use leasehold_limit::{Decision, KeySecret};
 use leasehold_model::{Nanos, RequestId, RulesVersion};
@@ -60,8 +60,12 @@ fn admitting() -> Admitting {
         next_unit_after: Nanos::ZERO,
         wait: None,
     };
-    let matched =
-        vec![RuleAnswer { limit: Arc::clone(&rule.limit), rule, outcome: Outcome::Decided(decision) }];
+    let matched = vec![RuleAnswer {
+        limit: Arc::clone(&rule.limit),
+        rule,
+        outcome: Outcome::Decided(decision),
+        source: Source::Owner,
+    }];
     Admitting(Answer {
         verdict: Verdict::Allowed,
         descriptors: vec![DescriptorAnswer { matched }],

@@ -3,10 +3,10 @@
 //! A node and a sidecar offer the same doors, so the doors know neither: they turn bytes into checked requests and
 //! answers into bytes. No decision is taken here.
 
+mod admin;
 mod batch;
 pub mod bounds;
 pub mod cluster;
-mod decider;
 pub mod grpc;
 pub mod http;
 pub mod rls;
@@ -14,9 +14,8 @@ mod serve;
 #[cfg(test)]
 mod testing;
 
-pub use decider::{
-    Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,
-};
+pub use admin::{Admin, AdminError, DomainStatus, RulesStatus, Status};
+pub use leasehold_decide::{CheckError, Decider, Readiness, ResetTarget};
 pub use serve::{
     BodyError, ClientDoor, Door, DoorBody, RequestBody, ServerLimits, admin_router, client_router, serve,
 };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
+use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, Request, RuleAnswer, Source, Verdict};
 use leasehold_limit::rules::{self, RuleError};
 use leasehold_limit::{Decision, KeySecret, RetryAfter};
 use leasehold_model::{Nanos, RequestId, RulesVersion, ShardId};
@@ -165,7 +165,7 @@ pub(crate) fn answer(verdict: Verdict, outcome: Outcome) -> Answer {
     let mut domain = rules::parse("rules", text, &KeySecret::new([1; 16])).unwrap();
     let rule = domain.rules.remove(0);
     let limit = Arc::clone(&rule.limit);
-    let matched = vec![RuleAnswer { rule, limit, outcome }];
+    let matched = vec![RuleAnswer { rule, limit, outcome, source: Source::Owner }];
     let degraded = outcome == Outcome::Unavailable;
     Answer {
         verdict,

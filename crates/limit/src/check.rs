@@ -72,7 +72,7 @@ pub struct Answer {
     pub verdict: Verdict,
     /// One for each descriptor, in request order.
     pub descriptors: Vec<DescriptorAnswer>,
-    /// Some limit could not be asked and its declared failure behaviour stands in.
+    /// Some limit could not be asked, and what is set aside or declared for that case stands in.
     pub degraded: bool,
     /// The rules that decided.
     pub rules_version: RulesVersion,
@@ -94,6 +94,35 @@ pub struct RuleAnswer {
     pub limit: Arc<Limit>,
     /// What came of it.
     pub outcome: Outcome,
+    /// Who decided it. Says nothing where the outcome is no decision.
+    pub source: Source,
+}
+
+/// Who decided what a limit says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The owner of the counter.
+    #[default]
+    Owner,
+    /// An edge, with tokens that the owner lent it.
+    Lease,
+    /// An edge that remembers a denial of the owner, which still holds.
+    DenyCache,
+    /// An edge that could not ask, by the share that is set aside for that.
+    Fallback,
+}
+
+impl Source {
+    /// As every body, table, trace and metric spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Lease => "lease",
+            Self::DenyCache => "deny_cache",
+            Self::Fallback => "fallback",
+        }
+    }
 }
 
 /// What came of asking one limit.
@@ -122,6 +151,16 @@ impl RuleAnswer {
     #[must_use]
     pub fn violated(&self) -> bool {
         !self.rule.shadow && self.refused()
+    }
+
+    /// Whether something stands in for the owner, who could not be asked.
+    #[must_use]
+    pub fn degraded(&self) -> bool {
+        match self.outcome {
+            Outcome::Decided(_) => self.source == Source::Fallback,
+            Outcome::Unavailable => true,
+            Outcome::Unidentified => false,
+        }
     }
 
     /// What the counter answered, if it was asked.

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use leasehold_cluster::Cluster;
 use leasehold_front::cluster::{AuditEntry, ClusterStatus, Standing};
-use leasehold_front::{Admin, AdminError, RulesStatus, Status};
+use leasehold_front::{Admin, AdminError, Decider, RulesStatus, Status};
 use leasehold_limit::rules::RuleError;
 use leasehold_model::{RulesVersion, ShardId};
 
-use crate::authority::Authority;
+use crate::authority::NodeAuthority;
 use crate::core::Core;
 use crate::metrics::Totals;
 use crate::rules::Keeper;
 use crate::{clock, operate};
 
-impl<A: Authority> Core<A> {
+impl<A: NodeAuthority> Core<A> {
     fn joined(&self) -> Result<&Cluster, AdminError> {
         match &self.keeper {
             Keeper::Files(_) => Err(AdminError::Alone),
@@ -23,7 +23,7 @@ impl<A: Authority> Core<A> {
     }
 }
 
-impl<A: Authority> Admin for Core<A> {
+impl<A: NodeAuthority> Admin for Core<A> {
     fn rules_get(&self, domain: &str) -> Option<(String, RulesVersion)> {
         let active = self.rules.active()?;
         let source = &active.book.domains.get(domain)?.source;

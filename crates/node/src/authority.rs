@@ -4,10 +4,10 @@
 
 mod cluster;
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
 use leasehold_model::Stamp;
 use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard, SteeredClock};
 use parking_lot::Mutex;
@@ -16,57 +16,14 @@ use tokio::time::Instant;
 use crate::clock;
 pub(crate) use cluster::ClusterAuthority;
 
-/// Stamps commands, applies them in one order, and answers.
-pub(crate) trait Authority: Send + Sync + 'static {
-    /// How long a caller who names no time is kept waiting at most. `None`: nothing here makes anybody wait.
-    fn patience(&self) -> Option<Duration>;
-
-    /// Applies a batch; one reply a command, in order. Nothing happens before the future is polled, and it ends by
-    /// `deadline`.
-    ///
-    /// # Errors
-    /// It could not be applied, or it isn't known whether it was. A retry under the same request ids is safe.
-    fn propose(
-        &self,
-        batch: Batch,
-        deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<Vec<Reply>, ProposeError>> + Send;
-
-    /// What an acquire would be answered now. Takes and records nothing, and ends by `deadline`.
-    ///
-    /// # Errors
-    /// Nobody who knows can be asked.
-    fn preview(
-        &self,
-        limits: &[LimitSpec],
-        acquire: &Acquire,
-        deadline: Option<Instant>,
-    ) -> impl Future<Output = Result<Reply, ProposeError>> + Send;
-
+/// An authority of a node, which holds counters itself.
+pub(crate) trait NodeAuthority: Authority {
     /// What is held here now.
     fn holdings(&self) -> Holdings;
 
     /// Hash of the state of a node that holds all there is. Walks all of it, and nothing is decided meanwhile: for an
     /// operator's question, not for every scrape, and off the async threads.
     fn state_hash(&self) -> Option<u128>;
-
-    /// Why traffic should not come here although the doors are open and the rules are known.
-    ///
-    /// # Errors
-    /// The reason.
-    fn health(&self) -> Result<(), String>;
-}
-
-/// Why the counters have not answered.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ProposeError {
-    /// Nobody answered in time: the declared failure behaviour of each limit stands in.
-    #[error("the counters cannot be reached")]
-    Unreachable,
-    /// Nothing was done, and the caller should come back: the declared behaviour would let everybody pass who sends
-    /// enough.
-    #[error("{0}")]
-    Overloaded(&'static str),
 }
 
 /// A shard in numbers.
@@ -126,21 +83,29 @@ impl Authority for LocalAuthority {
         None
     }
 
-    async fn propose(&self, batch: Batch, _: Option<Instant>) -> Result<Vec<Reply>, ProposeError> {
-        Ok(self.apply(&batch))
+    async fn propose(&self, proposal: Proposal, _: Option<Instant>) -> Result<Proposed, ProposeError> {
+        // A proposal has one command, and so one reply.
+        self.apply(&proposal.batch).pop().map(Proposed::by_owner).ok_or(ProposeError::Unreachable)
     }
 
     async fn preview(
         &self,
         limits: &[LimitSpec],
+        _: &[Terms],
         acquire: &Acquire,
         _: Option<Instant>,
-    ) -> Result<Reply, ProposeError> {
+    ) -> Result<Proposed, ProposeError> {
         let mut owner = self.owner.lock();
         let at = clock::stamp(&mut owner.line);
-        Ok(owner.shard.preview(limits, acquire, at))
+        Ok(Proposed::by_owner(owner.shard.preview(limits, acquire, at)))
     }
 
+    fn health(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl NodeAuthority for LocalAuthority {
     fn holdings(&self) -> Holdings {
         let owner = self.owner.lock();
         Holdings {
@@ -151,9 +116,5 @@ impl Authority for LocalAuthority {
 
     fn state_hash(&self) -> Option<u128> {
         Some(self.owner.lock().shard.state_hash())
-    }
-
-    fn health(&self) -> Result<(), String> {
-        Ok(())
     }
 }

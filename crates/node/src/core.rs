@@ -1,16 +1,20 @@
-//! What the doors stand on: rules, authority and metrics, and whether traffic should come here.
+//! What the doors stand on: an engine over rules, authority and metrics, and whether traffic should come here.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold_front::Readiness;
-use leasehold_model::BootTime;
+use leasehold_decide::{CheckError, Decider, Engine, Host, Readiness, ResetTarget};
+use leasehold_limit::KeySecret;
+use leasehold_limit::check::{Answer, Request};
+use leasehold_model::{BootTime, Nanos, RequestId};
 
-use crate::authority::Authority;
+use crate::authority::NodeAuthority;
 use crate::clock;
 use crate::fullness::Fullness;
 use crate::gate::Gate;
-use crate::metrics::Metrics;
-use crate::rules::{Keeper, RulesInForce};
+use crate::metrics::{Metrics, RuleMeters};
+use crate::rules::{Active, Keeper, RulesInForce};
 
 /// The process behind the doors.
 #[derive(Debug)]
@@ -20,32 +24,88 @@ pub(crate) struct Core<A> {
     pub(crate) authority: Arc<A>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) started: BootTime,
-    /// Counters that one request may be charged to; more are refused as invalid.
-    pub(crate) demands_max: usize,
-    pub(crate) fullness: Fullness,
     pub(crate) gate: Arc<Gate>,
+    engine: Engine<A, Base>,
 }
 
-impl<A: Authority> Core<A> {
+/// What the engine decides in.
+#[derive(Debug)]
+struct Base {
+    rules: Arc<RulesInForce>,
+    metrics: Arc<Metrics>,
+    gate: Arc<Gate>,
+    fullness: Fullness,
+}
+
+impl<A: NodeAuthority> Core<A> {
+    /// Requests may be charged to `demands_max` counters each.
     pub(crate) fn new(keeper: Keeper, authority: A, metrics: Arc<Metrics>, demands_max: usize) -> Self {
-        Self {
-            rules: Arc::clone(keeper.in_force()),
-            keeper,
-            authority: Arc::new(authority),
-            metrics,
-            started: clock::boot(),
-            demands_max,
+        let rules = Arc::clone(keeper.in_force());
+        let authority = Arc::new(authority);
+        let gate = Arc::new(Gate::closed("starting"));
+        let base = Base {
+            rules: Arc::clone(&rules),
+            metrics: Arc::clone(&metrics),
+            gate: Arc::clone(&gate),
             fullness: Fullness::default(),
-            gate: Arc::new(Gate::closed("starting")),
-        }
-    }
-
-    pub(crate) fn readiness(&self) -> Readiness {
-        match self.gate.get() {
-            Readiness::Ready => {
-                self.authority.health().map_or_else(Readiness::NotReady, |()| Readiness::Ready)
-            }
-            closed @ Readiness::NotReady(_) => closed,
-        }
+        };
+        let engine = Engine::new(base, Arc::clone(&authority), demands_max);
+        Self { rules, keeper, authority, metrics, started: clock::boot(), gate, engine }
     }
 }
+
+impl Host for Base {
+    type Meters = RuleMeters;
+
+    fn active(&self) -> Option<Arc<Active>> {
+        self.rules.active()
+    }
+
+    fn secret(&self) -> KeySecret {
+        self.rules.secret()
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.gate.get()
+    }
+
+    fn decided(&self, meters: &RuleMeters, answer: &Answer, took: Nanos) {
+        self.metrics.decided(meters, answer, took);
+    }
+
+    fn unmatched(&self, domain_known: bool) {
+        self.metrics.unmatched(domain_known);
+    }
+
+    fn full(&self, domain: &str) {
+        self.fullness.note(domain);
+    }
+}
+
+impl<A: NodeAuthority> Decider for Core<A> {
+    fn check<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        budget: Option<Duration>,
+    ) -> impl Future<Output = Result<Answer, CheckError>> + Send + 'a {
+        self.engine.check(request, budget)
+    }
+
+    fn reset<'a>(
+        &'a self,
+        target: ResetTarget<'a>,
+    ) -> impl Future<Output = Result<u32, CheckError>> + Send + 'a {
+        self.engine.reset(target)
+    }
+
+    fn request_id(&self, domain: &str, text: &str) -> RequestId {
+        self.engine.request_id(domain, text)
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.engine.readiness()
+    }
+}
+
+#[cfg(test)]
+mod tests;

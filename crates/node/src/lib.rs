@@ -9,7 +9,6 @@ mod boot;
 pub mod clock;
 pub mod config;
 mod core;
-mod decide;
 pub mod files;
 mod fullness;
 mod gate;

@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::authority::{Authority, LocalAuthority};
+use crate::authority::{LocalAuthority, NodeAuthority};
 use crate::boot::{self, StartError};
 use crate::config::{ClusterConfig, Config};
 use crate::core::Core;
@@ -115,7 +115,7 @@ impl Node {
     }
 
     /// Opens both doors.
-    fn serve<A: Authority>(config: &Config, ports: Ports, core: &Arc<Core<A>>) -> Self {
+    fn serve<A: NodeAuthority>(config: &Config, ports: Ports, core: &Arc<Core<A>>) -> Self {
         let stop = CancellationToken::new();
         let door = ClientDoor::new(Arc::clone(core), boot::http_door(config));
         let limits = boot::client_limits(config);

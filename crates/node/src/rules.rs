@@ -44,14 +44,8 @@ pub(crate) struct RulesInForce {
     history: Mutex<History>,
 }
 
-/// One rule set, with what was resolved when it was swapped in.
-#[derive(Debug)]
-pub(crate) struct Active {
-    pub(crate) book: Arc<RuleBook>,
-    pub(crate) meters: RuleMeters,
-    /// Keys the names of its counters.
-    pub(crate) secret: KeySecret,
-}
+/// One rule set, with the counters of its rules.
+pub(crate) type Active = leasehold_decide::Active<RuleMeters>;
 
 #[derive(Debug, Default)]
 struct History {

@@ -1,7 +1,7 @@
 //! Checks of `leasehold.v1`: a request becomes a borrowed [`Descriptor`], an [`Answer`] becomes a response.
 
 use leasehold_limit::RetryAfter;
-use leasehold_limit::check::{Answer, Attribute, Descriptor, Outcome, RuleAnswer, Verdict};
+use leasehold_limit::check::{Answer, Attribute, Descriptor, Outcome, RuleAnswer, Source, Verdict};
 use leasehold_limit::rules::RuleError;
 use leasehold_model::Nanos;
 
@@ -65,6 +65,7 @@ impl From<&RuleAnswer> for v1::MatchedRule {
             ..Self::default()
         };
         if let Some(decision) = matched.decision() {
+            proto.source = source(matched.source).into();
             proto.remaining = decision.remaining;
             proto.retry = decision.retry_after.map(|retry| match retry {
                 RetryAfter::In(time) => v1::matched_rule::Retry::RetryAfter(to_proto(time)),
@@ -76,6 +77,15 @@ impl From<&RuleAnswer> for v1::MatchedRule {
             proto.wait = decision.wait.map(to_proto);
         }
         proto
+    }
+}
+
+const fn source(source: Source) -> v1::Source {
+    match source {
+        Source::Owner => v1::Source::Owner,
+        Source::Lease => v1::Source::Lease,
+        Source::DenyCache => v1::Source::DenyCache,
+        Source::Fallback => v1::Source::Fallback,
     }
 }
 

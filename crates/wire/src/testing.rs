@@ -5,7 +5,7 @@ pub(crate) mod arbitrary_control;
 
 use std::sync::Arc;
 
-use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, RuleAnswer, Verdict};
+use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, RuleAnswer, Source, Verdict};
 use leasehold_limit::rules::{self, Rule};
 use leasehold_limit::{Algorithm, Decision, KeySecret, Limit, RetryAfter, Window};
 use leasehold_model::{Nanos, RulesVersion};
@@ -24,7 +24,7 @@ pub(crate) fn rule(name: &str) -> Rule {
 
 /// What a rule said.
 pub(crate) fn said(rule: Rule, outcome: Outcome) -> RuleAnswer {
-    RuleAnswer { limit: Arc::clone(&rule.limit), rule: Arc::new(rule), outcome }
+    RuleAnswer { limit: Arc::clone(&rule.limit), rule: Arc::new(rule), outcome, source: Source::Owner }
 }
 
 /// Admitted, so many left.

@@ -2,7 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use leasehold_limit::Limit;
-use leasehold_limit::check::Verdict;
+use leasehold_limit::check::{Source, Verdict};
 use leasehold_limit::rules::rate::describe;
 use leasehold_wire::duration::{self, Duration};
 use leasehold_wire::proto::leasehold::v1 as pb;
@@ -162,6 +162,7 @@ fn to_table(answer: &pb::CheckResponse, peek: bool) -> String {
         number("remaining"),
         number("retry after"),
         number("reset after"),
+        text("source"),
     ];
     let turn =
         turn(answer).map_or_else(String::new, |wait| format!(" after waiting {}", output::duration(wait)));
@@ -189,7 +190,19 @@ fn row(matched: &pb::MatchedRule) -> Vec<String> {
         pb::Outcome::Unidentified => ["no attribute".to_owned(), "-".to_owned(), "-".to_owned()],
         pb::Outcome::Unspecified => ["-".to_owned(), "-".to_owned(), "-".to_owned()],
     });
+    row.push(source(matched).unwrap_or("-").to_owned());
     row
+}
+
+/// Who decided; `None` when nobody did, or an older server doesn't say.
+fn source(matched: &pb::MatchedRule) -> Option<&'static str> {
+    match matched.source() {
+        pb::Source::Owner => Some(Source::Owner.name()),
+        pb::Source::Lease => Some(Source::Lease.name()),
+        pb::Source::DenyCache => Some(Source::DenyCache.name()),
+        pb::Source::Fallback => Some(Source::Fallback.name()),
+        pb::Source::Unspecified => None,
+    }
 }
 
 /// A length of time for people; a dash when there is none.
@@ -240,6 +253,7 @@ fn matched_json(matched: &pb::MatchedRule) -> Value {
     });
     match matched.outcome() {
         pb::Outcome::Decided => {
+            object["source"] = source(matched).into();
             object["remaining"] = matched.remaining.into();
             object["retry_after_ns"] = match &matched.retry {
                 None => Value::Null,

@@ -5,7 +5,7 @@
 //! ```json
 //! {"verdict": "allowed", "allowed": true,
 //!  "matched": [{"rule": "login", "limit": "5/min", "algorithm": "sliding_log", "n": 5, "period_ns": 60000000000,
-//!               "allowed": true, "remaining": 4, "reset_after_ms": 60000}],
+//!               "allowed": true, "source": "owner", "remaining": 4, "reset_after_ms": 60000}],
 //!  "shadow_denied": [], "degraded": false, "rules_version": 1}
 //! ```
 //!
@@ -13,7 +13,9 @@
 //! - `wait_ms`: only with shapers, the time to wait before going ahead.
 //! - `matched`: every rule that applied, in rule order; `descriptor` is there when the request had several. Buckets add
 //!   `burst`, shapers `queue`; a refused one adds `retry_after_ms` and `retry_after_ns`, or `"retryable": false`.
-//!   `outcome` is there when the counter gave no answer: `unavailable` or `unidentified`.
+//!   `source` says who decided: the counter's `owner`, an edge by a `lease` or its `deny_cache`, or, when the owner could
+//!   not be asked, the `fallback` that is set aside for that. Instead `outcome` is there when nobody did: `unavailable` or
+//!   `unidentified`.
 //! - `shadow_denied`: shadow rules that would have refused.
 //! - Milliseconds are rounded up; `_ns` members are exact.
 //!
@@ -232,7 +234,7 @@ struct Rule<'a> {
 
 impl Serialize for Rule<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RuleAnswer { rule, limit, outcome } = self.matched;
+        let RuleAnswer { rule, limit, outcome, source } = self.matched;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("rule", &*rule.name)?;
         if let Some(descriptor) = self.descriptor {
@@ -241,7 +243,10 @@ impl Serialize for Rule<'_> {
         numbers(&mut map, limit)?;
         map.serialize_entry("allowed", &!self.matched.refused())?;
         match outcome {
-            Outcome::Decided(decision) => decided(&mut map, decision)?,
+            Outcome::Decided(decision) => {
+                map.serialize_entry("source", source.name())?;
+                decided(&mut map, decision)?;
+            }
             Outcome::Unavailable => {
                 map.serialize_entry("outcome", "unavailable")?;
                 map.serialize_entry("on_unavailable", on_unavailable(rule.on_unavailable))?;

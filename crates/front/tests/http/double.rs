@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use http::{Request as HttpRequest, StatusCode, header::CONTENT_TYPE};
 use leasehold_front::http::{HttpConfig, client_routes};
 use leasehold_front::{CheckError, Decider, Readiness, ResetTarget};
-use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
+use leasehold_limit::check::{Answer, DescriptorAnswer, Outcome, Request, RuleAnswer, Source, Verdict};
 use leasehold_limit::rules::{Rule, parse};
 use leasehold_limit::{Decision, KeySecret, RetryAfter};
 use leasehold_model::{Nanos, RequestId, RulesVersion};
@@ -68,7 +68,7 @@ pub(crate) fn retry(nanos: u64) -> RetryAfter {
 pub(crate) fn descriptor(matched: &[(&str, Outcome)]) -> DescriptorAnswer {
     let matched = matched.iter().map(|(name, outcome)| {
         let rule = rule(name);
-        RuleAnswer { limit: Arc::clone(&rule.limit), rule, outcome: *outcome }
+        RuleAnswer { limit: Arc::clone(&rule.limit), rule, outcome: *outcome, source: Source::Owner }
     });
     DescriptorAnswer { matched: matched.collect() }
 }

@@ -40,7 +40,7 @@ async fn allowed_is_200_with_what_is_left_and_when_it_is_full_again() {
             "verdict": "allowed", "allowed": true,
             "matched": [{
                 "rule": "login", "limit": "5/min", "algorithm": "sliding_log", "n": 5, "period_ns": 60_000_000_000_u64,
-                "allowed": true, "remaining": 4, "reset_after_ms": 60_000,
+                "allowed": true, "source": "owner", "remaining": 4, "reset_after_ms": 60_000,
             }],
             "shadow_denied": [], "degraded": false, "rules_version": 3,
         })

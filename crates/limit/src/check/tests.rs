@@ -42,7 +42,7 @@ fn answer(outcomes: &[(&str, Outcome)]) -> Answer {
     let domain = rules::parse("api.yaml", LIMITS, &KeySecret::new([7; 16])).expect("a good file");
     let matched = outcomes.iter().map(|(name, outcome)| {
         let rule = domain.rules.iter().find(|rule| &*rule.name == *name).expect("a rule of the file").clone();
-        RuleAnswer { limit: rule.limit.clone(), rule, outcome: *outcome }
+        RuleAnswer { limit: rule.limit.clone(), rule, outcome: *outcome, source: Source::Owner }
     });
     let matched: Vec<_> = matched.collect();
     let violated = matched.iter().any(RuleAnswer::violated);

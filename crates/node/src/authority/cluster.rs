@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use leasehold_cluster::{Cluster, Unanswered};
-use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
+use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
+use leasehold_shard::{Acquire, LimitSpec};
 use tokio::time::Instant;
 
-use super::{Authority, Holdings, ProposeError};
+use super::{Holdings, NodeAuthority};
 
 /// How long a caller who names no time waits at most: longer than it takes to elect another leader in place of one that
 /// died, so that only its callers notice who can't wait.
@@ -35,19 +36,30 @@ impl Authority for ClusterAuthority {
         Some(self.patience)
     }
 
-    async fn propose(&self, batch: Batch, deadline: Option<Instant>) -> Result<Vec<Reply>, ProposeError> {
-        self.cluster.propose(batch, self.until(deadline)).await.map_err(ProposeError::from)
+    async fn propose(&self, proposal: Proposal, deadline: Option<Instant>) -> Result<Proposed, ProposeError> {
+        let replies = self.cluster.propose(proposal.batch, self.until(deadline)).await;
+        // A proposal has one command, and so one reply.
+        let reply = replies.map_err(error)?.pop();
+        reply.map(Proposed::by_owner).ok_or(ProposeError::Unreachable)
     }
 
     async fn preview(
         &self,
         limits: &[LimitSpec],
+        _: &[Terms],
         acquire: &Acquire,
         deadline: Option<Instant>,
-    ) -> Result<Reply, ProposeError> {
-        self.cluster.preview(limits, acquire, self.until(deadline)).await.map_err(ProposeError::from)
+    ) -> Result<Proposed, ProposeError> {
+        let reply = self.cluster.preview(limits, acquire, self.until(deadline)).await;
+        reply.map(Proposed::by_owner).map_err(error)
     }
 
+    fn health(&self) -> Result<(), String> {
+        self.cluster.health()
+    }
+}
+
+impl NodeAuthority for ClusterAuthority {
     fn holdings(&self) -> Holdings {
         let holdings = self.cluster.holdings();
         Holdings { keys: holdings.keys, evicted: holdings.evicted }
@@ -57,19 +69,13 @@ impl Authority for ClusterAuthority {
         // Each replica has its own: they are in the cluster's report.
         None
     }
-
-    fn health(&self) -> Result<(), String> {
-        self.cluster.health()
-    }
 }
 
-impl From<Unanswered> for ProposeError {
-    fn from(unanswered: Unanswered) -> Self {
-        match unanswered {
-            Unanswered::Deadline | Unanswered::Unreached => Self::Unreachable,
-            Unanswered::Overloaded => Self::Overloaded("more asks wait for the counters than may"),
-            Unanswered::Forming => Self::Overloaded("the cluster is forming"),
-            Unanswered::Stopping => Self::Overloaded("the node is stopping"),
-        }
+fn error(unanswered: Unanswered) -> ProposeError {
+    match unanswered {
+        Unanswered::Deadline | Unanswered::Unreached => ProposeError::Unreachable,
+        Unanswered::Overloaded => ProposeError::Overloaded("more asks wait for the counters than may"),
+        Unanswered::Forming => ProposeError::Overloaded("the cluster is forming"),
+        Unanswered::Stopping => ProposeError::Overloaded("the node is stopping"),
     }
 }

@@ -45,6 +45,9 @@ fn an_answer_names_every_rule_with_its_numbers() {
     assert_eq!(response.matched[2].retry, Some(v1::matched_rule::Retry::Never(true)));
     assert_eq!(response.matched[3].reset_after, None);
     assert_eq!(response.matched[4].outcome(), v1::Outcome::Unidentified);
+    let sources: Vec<_> = response.matched.iter().map(v1::MatchedRule::source).collect();
+    let (owner, nobody) = (v1::Source::Owner, v1::Source::Unspecified);
+    assert_eq!(sources, [owner, owner, owner, nobody, nobody]);
     assert_eq!(response.matched[0].limit.as_ref().map(|limit| limit.n), Some(10));
 }
 

@@ -1,59 +1,87 @@
 //! Decides requests: rules → demands → one acquire → an answer.
 //!
 //! Invariant: what a request is charged to is charged in one acquire, or nothing is. A limit that can't be asked is
-//! answered by its own `on_unavailable`, marked degraded and counted, never by an error.
+//! answered by what is set aside for that or by its own `on_unavailable`, marked degraded and counted, never by an error.
 
-mod plan;
-
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_front::{CheckError, Decider, Readiness, ResetTarget, bounds};
 use leasehold_limit::Decision;
 use leasehold_limit::check::{Answer, RETRY_UNDECIDED, Request};
 use leasehold_limit::rules::{Rule, RuleBook};
-use leasehold_model::{Key, RequestId};
-use leasehold_shard::{Acquire, Batch, Command, LimitSpec, Refusal, Reply, Reset};
+use leasehold_model::{Key, Nanos, RequestId};
+use leasehold_shard::{Acquire, Batch, Command, Refusal, Reply, Reset};
 use tokio::time::Instant;
 
-use crate::authority::{Authority, ProposeError};
-use crate::clock;
-use crate::core::Core;
-use plan::Plan;
+use crate::deadline::{Asked, Deadline};
+use crate::plan::{Plan, Told};
+use crate::{Authority, CheckError, Decider, Host, Proposal, Proposed, Readiness, ResetTarget, bounds};
 
 /// How often a request is asked anew because the counters it found were dropped before it was charged. Counters are
 /// dropped when they are fresh, so a second time is rare; beyond this it is refused as overload.
 const ROUNDS_MAX: u32 = 3;
 
-impl<A: Authority> Decider for Core<A> {
+/// Decides by the rules of a host over an authority.
+#[derive(Debug)]
+pub struct Engine<A, H> {
+    host: H,
+    authority: Arc<A>,
+    demands_max: usize,
+}
+
+impl<A: Authority, H: Host> Engine<A, H> {
+    /// An engine whose requests may be charged to `demands_max` counters each; more are refused as invalid.
+    pub const fn new(host: H, authority: Arc<A>, demands_max: usize) -> Self {
+        Self { host, authority, demands_max }
+    }
+
+    /// What it decides in.
+    pub const fn host(&self) -> &H {
+        &self.host
+    }
+
+    /// Whom it asks.
+    pub const fn authority(&self) -> &Arc<A> {
+        &self.authority
+    }
+}
+
+impl<A: Authority, H: Host> Decider for Engine<A, H> {
     async fn check<'a>(
         &'a self,
         request: &'a Request<'a>,
         budget: Option<Duration>,
     ) -> Result<Answer, CheckError> {
-        let started = clock::boot();
-        let active = self.rules.active().ok_or_else(|| self.without_rules())?;
-        let deadline = Deadline::within(budget.or_else(|| self.authority.patience()));
+        let started = Instant::now();
+        let active = self.host.active().ok_or_else(|| self.without_rules())?;
+        let deadline = Deadline::within(started, budget.or_else(|| self.authority.patience()));
         let planned = || Plan::new(&active.book, request, &active.secret, self.demands_max);
         let mut plan = planned()?;
+        let mut settled = self.settle(&mut plan, request.request_id, deadline).await?;
         let mut rounds = 0;
-        while self.settle(&mut plan, request.request_id, deadline).await? == Settled::KeysFull {
-            self.fullness.note(request.domain);
+        while settled == Settled::KeysFull {
+            self.host.full(request.domain);
             rounds += 1;
             if rounds > ROUNDS_MAX {
                 return Err(overloaded("the domain holds as many counters as it may"));
             }
             plan = planned()?;
             self.leave_out_what_has_no_room(&mut plan, deadline).await?;
+            settled = self.settle(&mut plan, request.request_id, deadline).await?;
+        }
+        if settled == Settled::Unreached && plan.sets_aside() {
+            // What was asked went with the asking.
+            plan = planned()?;
+            let stands_in = self.authority.stand_in(&plan.as_asked(), plan.limits(), plan.terms());
+            plan.stood_in(&stands_in);
         }
         let answer = plan.into_answer();
         if answer.matched().next().is_none() {
-            self.metrics.unmatched(active.book.domains.contains_key(request.domain));
+            self.host.unmatched(active.book.domains.contains_key(request.domain));
         }
         // A peek is a look, not a decision.
         if request.descriptors.iter().any(|descriptor| descriptor.cost > 0) {
-            self.metrics.decided(&active.meters, &answer, clock::boot().since(started));
+            self.host.decided(&active.meters, &answer, since(started));
         }
         tracing::trace!(
             domain = request.domain,
@@ -66,29 +94,34 @@ impl<A: Authority> Decider for Core<A> {
     }
 
     async fn reset<'a>(&'a self, target: ResetTarget<'a>) -> Result<u32, CheckError> {
-        let active = self.rules.active().ok_or_else(|| self.without_rules())?;
+        let active = self.host.active().ok_or_else(|| self.without_rules())?;
         let keys = reset_keys(&active.book, target)?;
-        let deadline = Deadline::within(self.authority.patience());
-        let batch =
-            Batch { limits: Vec::new(), commands: vec![Command::Reset(Reset { keys })], ..Batch::default() };
-        match self.authority.propose(batch, deadline.0).await.as_deref() {
-            Ok([Reply::Reset(held)]) => Ok(*held),
+        let deadline = Deadline::within(Instant::now(), self.authority.patience());
+        let batch = Batch { commands: vec![Command::Reset(Reset { keys })], ..Batch::default() };
+        let proposal = Proposal { batch, terms: Vec::new() };
+        match self.authority.propose(proposal, deadline.0).await {
+            Ok(Proposed { reply: Reply::Reset(held), .. }) => Ok(held),
             Ok(_) => Err(bounds::invalid("attributes", "they match more rules than one reset may name")),
             Err(error) => Err(overloaded(error)),
         }
     }
 
     fn request_id(&self, domain: &str, text: &str) -> RequestId {
-        let secret = self.rules.secret();
+        let secret = self.host.secret();
         RequestId { session: secret.session(text.as_bytes()), seq: secret.tenant(domain).0 }
     }
 
     fn readiness(&self) -> Readiness {
-        Core::readiness(self)
+        match self.host.readiness() {
+            Readiness::Ready => {
+                self.authority.health().map_or_else(Readiness::NotReady, |()| Readiness::Ready)
+            }
+            closed @ Readiness::NotReady(_) => closed,
+        }
     }
 }
 
-impl<A: Authority> Core<A> {
+impl<A: Authority, H: Host> Engine<A, H> {
     /// Without rules nothing can be decided, not even that nothing applies.
     fn without_rules(&self) -> CheckError {
         match self.readiness() {
@@ -108,8 +141,7 @@ impl<A: Authority> Core<A> {
             return Ok(Settled::Done);
         }
         if plan.is_refused() || plan.only_peeks() {
-            self.look(plan, deadline).await?;
-            return Ok(Settled::Done);
+            return self.look(plan, deadline).await;
         }
         self.take(plan, id, deadline).await
     }
@@ -121,11 +153,11 @@ impl<A: Authority> Core<A> {
         plan: &mut Plan,
         deadline: Deadline,
     ) -> Result<(), CheckError> {
-        let looked = self.preview(plan.limits(), plan.as_peeks(), deadline).await?;
-        let Some(Reply::Acquired(looked)) = looked else { return Ok(()) };
+        let looked = told(self.preview(plan, plan.as_peeks(), deadline).await?);
+        let Some(Told { acquired: looked, .. }) = looked else { return Ok(()) };
         plan.let_go_of_new(&looked.decisions);
-        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await?;
-        if let Some(Reply::Refused(Refusal::KeysFull(_))) = asked {
+        let asked = self.preview(plan, plan.as_asked(), deadline).await?;
+        if has_no_room(&asked) {
             plan.give_up_new(&looked.decisions);
         }
         Ok(())
@@ -138,36 +170,35 @@ impl<A: Authority> Core<A> {
         id: Option<RequestId>,
         deadline: Deadline,
     ) -> Result<Settled, CheckError> {
-        let asked = deadline.keep(self.authority.propose(plan.take_batch(id), deadline.0)).await?;
-        match asked.and_then(|mut replies| replies.pop()) {
-            Some(reply) => settle_by(plan, reply),
-            None => Ok(Settled::Done),
+        match deadline.keep(self.authority.propose(plan.take_proposal(id), deadline.0)).await? {
+            Asked::Answered(proposed) => settle_by(plan, proposed),
+            Asked::Unreached => Ok(Settled::Unreached),
+            Asked::Late => Ok(Settled::Done),
         }
     }
 
     /// Asks without taking: for peeks, and for a request that is refused whatever the counters say.
-    async fn look(&self, plan: &mut Plan, deadline: Deadline) -> Result<(), CheckError> {
-        let asked = self.preview(plan.limits(), plan.as_asked(), deadline).await?;
-        let Some(Reply::Acquired(mut looked)) = asked else { return Ok(()) };
+    async fn look(&self, plan: &mut Plan, deadline: Deadline) -> Result<Settled, CheckError> {
+        let asked = self.preview(plan, plan.as_asked(), deadline).await?;
+        // Of a request that is refused anyway nothing is set against what is set aside.
+        if matches!(asked, Asked::Unreached) && plan.only_peeks() {
+            return Ok(Settled::Unreached);
+        }
+        let Some(mut looked) = told(asked) else { return Ok(Settled::Done) };
         if plan.only_peeks() {
-            let no_room = self.without_room(plan, &looked.decisions, deadline).await?;
+            let no_room = self.without_room(plan, &looked.acquired.decisions, deadline).await?;
             plan.decided(&looked);
             plan.no_room_for(&no_room);
-            return Ok(());
+            return Ok(Settled::Done);
         }
-        if looked.admitted {
+        if looked.acquired.admitted {
             // What would be taken isn't: the counters as they are now.
-            let seen = self.preview(plan.limits(), plan.as_peeks(), deadline).await?;
-            let Some(Reply::Acquired(seen)) = seen else { return Ok(()) };
-            for (asked, seen) in looked.decisions.iter_mut().zip(seen.decisions) {
-                // A shadow's refusal stays one.
-                if asked.allowed {
-                    *asked = seen;
-                }
-            }
+            let seen = told(self.preview(plan, plan.as_peeks(), deadline).await?);
+            let Some(seen) = seen else { return Ok(Settled::Done) };
+            looked.see(&seen);
         }
         plan.decided(&looked);
-        Ok(())
+        Ok(Settled::Done)
     }
 
     /// The demands, by place, that a check instead of this peek would find no room for. `looks` are the counters as they
@@ -183,27 +214,29 @@ impl<A: Authority> Core<A> {
             return Ok(new);
         }
         let mut checks = plan.as_checks();
-        let asked = self.preview(plan.limits(), checks.clone(), deadline).await?;
-        let Some(Reply::Refused(Refusal::KeysFull(_))) = asked else { return Ok(Vec::new()) };
+        let asked = self.preview(plan, checks.clone(), deadline).await?;
+        if !has_no_room(&asked) {
+            return Ok(Vec::new());
+        }
         plan.let_go_of_new_among(&mut checks, looks);
-        Ok(match self.preview(plan.limits(), checks, deadline).await? {
-            Some(Reply::Acquired(asked)) if asked.admitted => {
-                new.into_iter().filter(|&place| asked.decisions[place].granted == 0).collect()
+        Ok(match told(self.preview(plan, checks, deadline).await?) {
+            Some(Told { acquired, .. }) if acquired.admitted => {
+                new.into_iter().filter(|&place| acquired.decisions[place].granted == 0).collect()
             }
             // Refused by a counter that is there: each says what it holds.
-            Some(Reply::Acquired(_)) => Vec::new(),
+            Some(_) => Vec::new(),
             // Refused by those that declare it: the others aren't charged, and say what they hold.
-            _ => new.into_iter().filter(|&place| !plan.may_go_uncharged(place)).collect(),
+            None => new.into_iter().filter(|&place| !plan.may_go_uncharged(place)).collect(),
         })
     }
 
     async fn preview(
         &self,
-        limits: &[LimitSpec],
+        plan: &Plan,
         acquire: Acquire,
         deadline: Deadline,
-    ) -> Result<Option<Reply>, CheckError> {
-        deadline.keep(self.authority.preview(limits, &acquire, deadline.0)).await
+    ) -> Result<Asked<Proposed>, CheckError> {
+        deadline.keep(self.authority.preview(plan.limits(), plan.terms(), &acquire, deadline.0)).await
     }
 }
 
@@ -214,41 +247,27 @@ enum Settled {
     Done,
     /// Nothing was charged: some demand needs a new counter, and there is no room for one.
     KeysFull,
+    /// Nobody could be asked, or it isn't known what was answered.
+    Unreached,
 }
 
-/// Until when the caller waits. `None`: as long as it takes.
-#[derive(Clone, Copy, Debug)]
-struct Deadline(Option<Instant>);
-
-impl Deadline {
-    fn within(budget: Option<Duration>) -> Self {
-        // Beyond what the clock can tell is no deadline.
-        Self(budget.and_then(|budget| Instant::now().checked_add(budget)))
-    }
-
-    /// What an authority answers in time. `None`: it didn't, and the declared failure behaviour stands in.
-    async fn keep<T>(
-        self,
-        asked: impl Future<Output = Result<T, ProposeError>>,
-    ) -> Result<Option<T>, CheckError> {
-        // Not worth a counter's time. An answer that nobody waits for must not be charged, so it isn't even begun.
-        if self.0.is_some_and(|deadline| deadline <= Instant::now()) {
-            return Ok(None);
+/// What was answered of every demand, if that is what was answered.
+fn told(asked: Asked<Proposed>) -> Option<Told> {
+    match asked {
+        Asked::Answered(Proposed { reply: Reply::Acquired(acquired), sources }) => {
+            Some(Told { acquired, sources })
         }
-        match asked.await {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error @ ProposeError::Unreachable) => {
-                tracing::debug!(%error, "not decided");
-                Ok(None)
-            }
-            Err(error @ ProposeError::Overloaded(_)) => Err(overloaded(error)),
-        }
+        Asked::Answered(_) | Asked::Unreached | Asked::Late => None,
     }
 }
 
-fn settle_by(plan: &mut Plan, reply: Reply) -> Result<Settled, CheckError> {
+const fn has_no_room(asked: &Asked<Proposed>) -> bool {
+    matches!(asked, Asked::Answered(Proposed { reply: Reply::Refused(Refusal::KeysFull(_)), .. }))
+}
+
+fn settle_by(plan: &mut Plan, Proposed { reply, sources }: Proposed) -> Result<Settled, CheckError> {
     match reply {
-        Reply::Acquired(acquired) => plan.taken(&acquired),
+        Reply::Acquired(acquired) => plan.taken(&Told { acquired, sources }),
         Reply::Refused(Refusal::RequestIdReused) => return Err(CheckError::RequestIdReused),
         Reply::Refused(Refusal::KeysFull(_)) => return Ok(Settled::KeysFull),
         // To let it pass would be to let everybody pass who makes up enough ids.
@@ -260,7 +279,12 @@ fn settle_by(plan: &mut Plan, reply: Reply) -> Result<Settled, CheckError> {
     Ok(Settled::Done)
 }
 
-fn overloaded(reason: impl ToString) -> CheckError {
+/// Time since then, as far as it can be told.
+fn since(started: Instant) -> Nanos {
+    Nanos(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+pub(crate) fn overloaded(reason: impl ToString) -> CheckError {
     CheckError::Overloaded { reason: reason.to_string(), retry_after: RETRY_UNDECIDED }
 }
 

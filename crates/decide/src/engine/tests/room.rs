@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use leasehold_limit::check::{Outcome, Verdict};
+use leasehold_model::RequestId;
+
+use super::support::*;
 use super::*;
 
 /// What each of the rules below admits. No window ends during a test.
@@ -82,7 +86,7 @@ fn told(answer: &Answer) -> (Verdict, bool, Vec<Option<bool>>) {
 }
 
 async fn run(case: &Case) {
-    let core = tight_core(case.keys_max, 10, &rules_text(&case.rules));
+    let engine = tight_engine(case.keys_max, 10, &rules_text(&case.rules));
     let names: Vec<_> = (0..case.rules.len()).map(|index| format!("a{index}")).collect();
     let texts = ["0", "1", "2"];
     let attributes = |values: &[u8]| -> Vec<_> {
@@ -90,17 +94,17 @@ async fn run(case: &Case) {
     };
     let mut used = BTreeMap::new();
     for (values, cost) in &case.requests {
-        let foretold = peek(&core, &attributes(values)).await;
+        let foretold = peek(&engine, &attributes(values)).await;
         agree(case, &mut used, values, 0, &foretold);
-        let answer = core.check(&request(&attributes(values), *cost), None).await.expect("decided");
+        let answer = engine.check(&request(&attributes(values), *cost), None).await.expect("decided");
         if *cost == 1 {
             assert_eq!(told(&foretold), told(&answer), "a peek answers as the check would");
         }
         agree(case, &mut used, values, *cost, &answer);
     }
-    assert_eq!(core.authority.holdings().keys, u64::try_from(used.len()).expect("small"));
+    assert_eq!(engine.authority().keys(), used.len());
     for value in 0..3 {
-        let answer = peek(&core, &attributes(&vec![value; case.rules.len()])).await;
+        let answer = peek(&engine, &attributes(&vec![value; case.rules.len()])).await;
         let expected: Vec<_> = (0..case.rules.len())
             .zip(answer.matched())
             .filter(|(_, answered)| answered.outcome != Outcome::Unavailable)
@@ -130,22 +134,22 @@ limits:
   - { name: users, per: [user], limit: 10/day }
   - { name: keys, per: [key], limit: 10/day }
 ";
-    let core = tight_core(2, 1, rules);
-    check(&core, &[]).await;
-    let answer = check(&core, &[("user", "new"), ("key", "new")]).await;
+    let engine = tight_engine(2, 1, rules);
+    check(&engine, &[]).await;
+    let answer = check(&engine, &[("user", "new"), ("key", "new")]).await;
     assert_eq!((answer.verdict, answer.degraded), (Verdict::Allowed, true));
     assert_eq!(remaining(&answer), [Some(8), Some(9), None], "the first of the new takes the free place");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_concurrent_flood_of_new_counters_gets_no_more_past_the_limit_that_is_there() {
-    let core = Arc::new(tight_core(3, 1, &everybody_and_users("allow")));
+    let engine = Arc::new(tight_engine(3, 1, &everybody_and_users("allow")));
     let checks: Vec<_> = (0..100)
         .map(|user| {
-            let core = Arc::clone(&core);
+            let engine = Arc::clone(&engine);
             tokio::spawn(async move {
                 let user = format!("{user}");
-                check(&core, &[("user", &user)]).await.verdict == Verdict::Allowed
+                check(&engine, &[("user", &user)]).await.verdict == Verdict::Allowed
             })
         })
         .collect();
@@ -153,17 +157,90 @@ async fn a_concurrent_flood_of_new_counters_gets_no_more_past_the_limit_that_is_
     for check in checks {
         admitted += u32::from(check.await.expect("no panic"));
     }
-    assert_eq!((admitted, core.authority.holdings().keys), (10, 3));
+    assert_eq!((admitted, engine.authority().keys()), (10, 3));
 }
 
 #[tokio::test]
 async fn a_peek_at_a_counter_that_has_no_room_is_answered_as_its_rule_declares() {
     for (on_unavailable, verdict) in [("allow", Verdict::Allowed), ("deny", Verdict::Unavailable)] {
-        let core = tight_core(2, 1, &everybody_and_users(on_unavailable));
-        check(&core, &[("user", "first")]).await;
-        let peeked = peek(&core, &[("user", "new")]).await;
+        let engine = tight_engine(2, 1, &everybody_and_users(on_unavailable));
+        check(&engine, &[("user", "first")]).await;
+        let peeked = peek(&engine, &[("user", "new")]).await;
         assert_eq!((peeked.verdict, peeked.degraded), (verdict, true));
-        assert_eq!(told(&peeked), told(&check(&core, &[("user", "new")]).await));
-        assert!(!peek(&core, &[("user", "first")]).await.degraded);
+        assert_eq!(told(&peeked), told(&check(&engine, &[("user", "new")]).await));
+        assert!(!peek(&engine, &[("user", "first")]).await.degraded);
     }
+}
+
+/// Fills the one place there is, then asks for a new counter.
+async fn declared(on_unavailable: &str) -> (Verdict, bool) {
+    let rules = format!(
+        "{{domain: d, limits: [{{name: a, per: [user], limit: 10/day, on_unavailable: {on_unavailable}}}]}}"
+    );
+    let engine = tight_engine(1, 1, &rules);
+    check(&engine, &[("user", "first")]).await;
+    let answer = check(&engine, &[("user", "second")]).await;
+    assert_eq!(check(&engine, &[("user", "first")]).await.verdict, Verdict::Allowed);
+    (answer.verdict, answer.degraded)
+}
+
+#[tokio::test]
+async fn at_the_bound_of_counters_each_limit_does_what_it_declares() {
+    assert_eq!(declared("allow").await, (Verdict::Allowed, true));
+    assert_eq!(declared("deny").await, (Verdict::Unavailable, true));
+    assert_eq!(declared("local").await, (Verdict::Unavailable, true));
+}
+
+#[tokio::test]
+async fn a_flood_of_new_counters_doesnt_switch_off_those_that_are_there() {
+    let engine = tight_engine(2, 1, &everybody_and_users("allow"));
+    check(&engine, &[("user", "first")]).await;
+    for _ in 0..9 {
+        let answer = check(&engine, &[("user", "new")]).await;
+        assert_eq!((answer.verdict, answer.degraded), (Verdict::Allowed, true));
+        assert!(answer.descriptors[0].matched[0].decision().is_some(), "everybody's counter is there");
+        assert_eq!(answer.descriptors[0].matched[1].outcome, Outcome::Unavailable);
+    }
+    assert_eq!(check(&engine, &[("user", "new")]).await.verdict, Verdict::OverLimit);
+}
+
+#[tokio::test]
+async fn a_retry_of_what_was_charged_in_part_for_want_of_room_is_charged_once() {
+    let engine = tight_engine(2, 10, &everybody_and_users("allow"));
+    check(&engine, &[("user", "first")]).await;
+    let id = Some(RequestId { session: 1, seq: 1 });
+    for _ in 0..3 {
+        let retried = Request { request_id: id, ..request(&[("user", "new")], 1) };
+        let answer = engine.check(&retried, None).await.expect("decided");
+        assert_eq!((remaining(&answer), answer.degraded), (vec![Some(8), None], true));
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_declares_deny_keeps_the_others_from_being_charged() {
+    let engine = tight_engine(2, 1, &everybody_and_users("deny"));
+    check(&engine, &[("user", "first")]).await;
+    let answer = check(&engine, &[("user", "new")]).await;
+    assert_eq!(answer.verdict, Verdict::Unavailable);
+    assert_eq!(engine.host().totals(), [1, 0, 1]);
+    assert_eq!(remaining(&answer), [Some(9), None]);
+    assert_eq!(remaining(&check(&engine, &[("user", "first")]).await), [Some(8), Some(8)]);
+}
+
+#[tokio::test]
+async fn a_retry_of_what_was_charged_in_part_is_answered_the_same_once_there_is_room() {
+    let engine = tight_engine(2, 10, &everybody_and_users("allow"));
+    check(&engine, &[("user", "first")]).await;
+    let id = Some(RequestId { session: 1, seq: 1 });
+    let request = Request { request_id: id, ..request(&[("user", "new")], 1) };
+    let first = engine.check(&request, None).await.expect("decided");
+    let attributes = [Attribute { name: "user", value: b"first" }];
+    let target = ResetTarget { domain: "d", attributes: &attributes, rule: Some("users") };
+    assert_eq!(engine.reset(target).await, Ok(1));
+    check(&engine, &[("user", "new")]).await;
+    let again = engine.check(&request, None).await.expect("the same request");
+    for answer in [first, again] {
+        assert_eq!((remaining(&answer), answer.degraded), (vec![Some(8), None], true));
+    }
+    assert_eq!(remaining(&peek(&engine, &[("user", "new")]).await), [Some(7), Some(9)]);
 }

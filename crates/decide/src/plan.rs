@@ -4,27 +4,57 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 
-use leasehold_front::{CheckError, bounds};
-use leasehold_limit::check::{Answer, Descriptor, DescriptorAnswer, Outcome, Request, RuleAnswer, Verdict};
+use leasehold_limit::check::{
+    Answer, Descriptor, DescriptorAnswer, Outcome, Request, RuleAnswer, Source, Verdict,
+};
 use leasehold_limit::rules::{Lease, Matched, OnUnavailable, Rule, RuleBook, Scope};
 use leasehold_limit::{Ask, Decision, KeySecret, Limit, RuleKeys};
 use leasehold_model::{Nanos, RequestId, RulesVersion, Stamp};
 use leasehold_shard::{Acquire, Acquired, Batch, Command, Demand, LimitSpec};
+
+use crate::{CheckError, Proposal, Terms, bounds};
 
 /// Stands for the rule in the keys of overridden descriptors. No rule file can spell it, so no rule's counters are theirs.
 const OVERRIDE_KEYS: &str = "\0override";
 
 /// One request on its way to an answer.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Outcomes are `Unavailable` until the counter has answered.
     descriptors: Vec<DescriptorAnswer>,
     limits: Vec<LimitSpec>,
+    /// One for each of `limits`.
+    terms: Vec<Terms>,
     demands: Vec<Demand>,
     /// Where each demand's outcome goes.
     slots: Vec<Slot>,
     version: RulesVersion,
     since: Stamp,
+}
+
+/// What was answered of every demand, and by whom.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) acquired: Acquired,
+    /// Empty: the owner, all of it.
+    pub(crate) sources: Vec<Source>,
+}
+
+impl Told {
+    /// Replaces what would be taken by what was seen of counters that nothing is taken from. A refusal stays one: it is a
+    /// shadow's.
+    pub(crate) fn see(&mut self, seen: &Self) {
+        if self.sources.len() < seen.sources.len() {
+            self.sources.resize(seen.sources.len(), Source::Owner);
+        }
+        let admitted = self.acquired.decisions.iter_mut().zip(&seen.acquired.decisions).enumerate();
+        for (index, (asked, seen_one)) in admitted.filter(|(_, (asked, _))| asked.allowed) {
+            *asked = *seen_one;
+            if let Some(source) = self.sources.get_mut(index) {
+                *source = seen.sources.get(index).copied().unwrap_or_default();
+            }
+        }
+    }
 }
 
 /// The place of one demand in the answer.
@@ -41,7 +71,7 @@ impl Plan {
     ///
     /// # Errors
     /// The request asks more counters than `demands_max`.
-    pub(super) fn new(
+    pub(crate) fn new(
         book: &RuleBook,
         request: &Request<'_>,
         secret: &KeySecret,
@@ -50,6 +80,7 @@ impl Plan {
         let mut plan = Self {
             descriptors: Vec::with_capacity(request.descriptors.len()),
             limits: Vec::new(),
+            terms: Vec::new(),
             demands: Vec::new(),
             slots: Vec::new(),
             version: book.version,
@@ -69,6 +100,7 @@ impl Plan {
     fn add(&mut self, matched: Vec<Matched>, ask: Ask) {
         let descriptor = self.descriptors.len();
         self.limits.reserve(matched.len());
+        self.terms.reserve(matched.len());
         self.demands.reserve(matched.len());
         self.slots.reserve(matched.len());
         let mut answered = Vec::with_capacity(matched.len());
@@ -82,15 +114,20 @@ impl Plan {
                     Outcome::Unavailable
                 }
             };
-            answered.push(RuleAnswer { rule, limit, outcome });
+            answered.push(RuleAnswer { rule, limit, outcome, source: Source::Owner });
         }
         self.descriptors.push(DescriptorAnswer { matched: answered });
     }
 
-    /// The limit's place in the batch. Few enough to look at all; equal ones are one, as a batch carries each once.
+    /// The limit's place in the batch. Few enough to look at all; those equal in numbers and terms are one, as a batch carries
+    /// each once.
     fn limit(&mut self, rule: &Rule, limit: &Arc<Limit>) -> u32 {
-        let same = |spec: &LimitSpec| spec.tenant == rule.tenant && spec.limit == **limit;
-        let place = self.limits.iter().position(same).unwrap_or_else(|| {
+        let terms = Terms::of(rule);
+        let same = |(spec, of): (&LimitSpec, &Terms)| {
+            *of == terms && spec.tenant == rule.tenant && spec.limit == **limit
+        };
+        let place = self.limits.iter().zip(&self.terms).position(same).unwrap_or_else(|| {
+            self.terms.push(terms);
             let limit = Limit::clone(limit);
             self.limits.push(LimitSpec {
                 tenant: rule.tenant,
@@ -103,21 +140,25 @@ impl Plan {
         u32::try_from(place).expect("a request has far fewer limits")
     }
 
-    pub(super) fn limits(&self) -> &[LimitSpec] {
+    pub(crate) fn limits(&self) -> &[LimitSpec] {
         &self.limits
     }
 
+    pub(crate) fn terms(&self) -> &[Terms] {
+        &self.terms
+    }
+
     /// What is still to be asked.
-    pub(super) fn demands(&self) -> &[Demand] {
+    pub(crate) fn demands(&self) -> &[Demand] {
         &self.demands
     }
 
-    pub(super) fn only_peeks(&self) -> bool {
+    pub(crate) fn only_peeks(&self) -> bool {
         self.demands.iter().all(|demand| demand.ask.is_peek())
     }
 
     /// Whether it is refused whatever the counters still to be asked say.
-    pub(super) fn is_refused(&self) -> bool {
+    pub(crate) fn is_refused(&self) -> bool {
         self.descriptors.iter().enumerate().any(|(descriptor, answer)| {
             let asked =
                 |place| self.slots.iter().any(|slot| (slot.descriptor, slot.place) == (descriptor, place));
@@ -125,42 +166,43 @@ impl Plan {
         })
     }
 
-    /// The demands as a batch, moved out of the plan: it is on every request's way.
-    pub(super) fn take_batch(&mut self, id: Option<RequestId>) -> Batch {
+    /// The demands as a proposal, moved out of the plan: it is on every request's way.
+    pub(crate) fn take_proposal(&mut self, id: Option<RequestId>) -> Proposal {
         let acquire = Acquire { id, demands: mem::take(&mut self.demands), remember_denial: true };
-        Batch {
+        let batch = Batch {
             limits: mem::take(&mut self.limits),
             commands: vec![Command::Acquire(acquire)],
             ..Batch::default()
-        }
+        };
+        Proposal { batch, terms: mem::take(&mut self.terms) }
     }
 
     /// The demands as an acquire that is only previewed.
-    pub(super) fn as_asked(&self) -> Acquire {
+    pub(crate) fn as_asked(&self) -> Acquire {
         Acquire { id: None, demands: self.demands.clone(), remember_denial: true }
     }
 
     /// The demands without what they would take.
-    pub(super) fn as_peeks(&self) -> Acquire {
+    pub(crate) fn as_peeks(&self) -> Acquire {
         let peek = |demand: &Demand| Demand { ask: Ask::PEEK, ..*demand };
         Acquire { id: None, demands: self.demands.iter().map(peek).collect(), remember_denial: true }
     }
 
     /// The demands of a check of one unit, whose answer a peek foretells.
-    pub(super) fn as_checks(&self) -> Acquire {
+    pub(crate) fn as_checks(&self) -> Acquire {
         let check = |demand: &Demand| Demand { ask: Ask::exactly(1), ..*demand };
         Acquire { id: None, demands: self.demands.iter().map(check).collect(), remember_denial: true }
     }
 
     /// Of `checks`, lets go those that [`Self::let_go_of_new`] would of a check.
-    pub(super) fn let_go_of_new_among(&self, checks: &mut Acquire, looks: &[Decision]) {
+    pub(crate) fn let_go_of_new_among(&self, checks: &mut Acquire, looks: &[Decision]) {
         for (index, (demand, look)) in checks.demands.iter_mut().zip(looks).enumerate() {
             demand.shadow |= self.is_new(index, look) && self.may_go_uncharged(index);
         }
     }
 
     /// Notes that these demands, by place, would find no room for the counter they need.
-    pub(super) fn no_room_for(&mut self, places: &[usize]) {
+    pub(crate) fn no_room_for(&mut self, places: &[usize]) {
         for &place in places {
             self.answer_mut(place).outcome = Outcome::Unavailable;
         }
@@ -171,7 +213,7 @@ impl Plan {
     ///
     /// To the counters it is a shadow: charged if there is room, and no hindrance to the rest if there isn't. The request
     /// stays the same under its id, so that a retry is told what the first try was.
-    pub(super) fn let_go_of_new(&mut self, looks: &[Decision]) {
+    pub(crate) fn let_go_of_new(&mut self, looks: &[Decision]) {
         for (index, look) in looks.iter().enumerate() {
             if self.needs_room(index, look) && self.may_go_uncharged(index) {
                 self.demands[index].shadow = true;
@@ -180,7 +222,7 @@ impl Plan {
     }
 
     /// Leaves unasked what needs a counter that isn't there and refuses for that; its outcome stays `Unavailable`.
-    pub(super) fn give_up_new(&mut self, looks: &[Decision]) {
+    pub(crate) fn give_up_new(&mut self, looks: &[Decision]) {
         let given_up: Vec<_> =
             looks.iter().enumerate().map(|(index, look)| self.needs_room(index, look)).collect();
         let mut each = given_up.iter();
@@ -195,11 +237,11 @@ impl Plan {
 
     /// A counter that isn't there looks like a fresh one. One that is fresh and there refuses nothing either. A shadow's
     /// hinders nobody.
-    pub(super) fn is_new(&self, index: usize, look: &Decision) -> bool {
+    pub(crate) fn is_new(&self, index: usize, look: &Decision) -> bool {
         look.reset_after == Nanos::ZERO && !self.demands[index].shadow
     }
 
-    pub(super) fn may_go_uncharged(&self, index: usize) -> bool {
+    pub(crate) fn may_go_uncharged(&self, index: usize) -> bool {
         self.answer(index).rule.on_unavailable == OnUnavailable::Allow
     }
 
@@ -207,12 +249,13 @@ impl Plan {
     ///
     /// What they said may be remembered from before rules changed their `shadow`. Then the flags of that time are shown,
     /// so that a retry is answered as it was charged.
-    pub(super) fn decided(&mut self, acquired: &Acquired) {
+    pub(crate) fn decided(&mut self, Told { acquired, sources }: &Told) {
         debug_assert_eq!(acquired.decisions.len(), self.slots.len());
         let mut refused = false;
         for (index, decision) in acquired.decisions.iter().enumerate().take(self.slots.len()) {
             let answer = self.answer_mut(index);
             answer.outcome = Outcome::Decided(*decision);
+            answer.source = sources.get(index).copied().unwrap_or_default();
             refused |= answer.violated();
         }
         if acquired.admitted == refused {
@@ -221,13 +264,34 @@ impl Plan {
     }
 
     /// As [`Self::decided`], of demands that were taken: an enforced one that got nothing of what was admitted was let go.
-    pub(super) fn taken(&mut self, acquired: &Acquired) {
-        self.decided(acquired);
+    pub(crate) fn taken(&mut self, told: &Told) {
+        self.decided(told);
+        let Told { acquired, .. } = told;
         for (index, decision) in acquired.decisions.iter().enumerate().take(self.slots.len()) {
             let nothing = decision.allowed && decision.granted == 0 && !self.slots[index].peek;
             let answer = self.answer_mut(index);
             if acquired.admitted && nothing && !answer.rule.shadow {
                 answer.outcome = Outcome::Unavailable;
+            }
+        }
+    }
+
+    /// Whether anything may be set aside for the limits that have not been asked.
+    pub(crate) fn sets_aside(&self) -> bool {
+        let unasked = |answer: &&RuleAnswer| answer.outcome == Outcome::Unavailable;
+        let mut answers = self.descriptors.iter().flat_map(|descriptor| &descriptor.matched).filter(unasked);
+        answers.any(|answer| Terms::of(&answer.rule).sets_aside())
+    }
+
+    /// Notes what stands in for counters that could not be asked, a demand each, where the rule has something set aside.
+    pub(crate) fn stood_in(&mut self, decisions: &[Option<Decision>]) {
+        for (index, decision) in decisions.iter().enumerate().take(self.slots.len()) {
+            let answer = self.answer_mut(index);
+            if let Some(decision) = decision
+                && Terms::of(&answer.rule).sets_aside()
+            {
+                answer.outcome = Outcome::Decided(*decision);
+                answer.source = Source::Fallback;
             }
         }
     }
@@ -251,12 +315,12 @@ impl Plan {
         &mut self.descriptors[descriptor].matched[place]
     }
 
-    pub(super) fn into_answer(self) -> Answer {
+    pub(crate) fn into_answer(self) -> Answer {
         let mut verdict = Verdict::Allowed;
         let mut degraded = false;
         for answer in self.descriptors.iter().flat_map(|descriptor| &descriptor.matched) {
             let unavailable = answer.outcome == Outcome::Unavailable;
-            degraded |= unavailable;
+            degraded |= answer.degraded();
             // A limit that is known to be exceeded says more than one that can't be asked.
             if answer.violated() && verdict != Verdict::OverLimit {
                 verdict = if unavailable { Verdict::Unavailable } else { Verdict::OverLimit };
