@@ -97,7 +97,7 @@ const ASIDE: Option<Source> = Some(Source::Fallback);
 async fn what_is_set_aside_decides_while_the_owner_is_away_and_is_marked_degraded() {
     cut_off(&[LOCAL], 2, Verdict::Allowed, &[ASIDE], 2).await;
     cut_off(&[LOCAL], 3, Verdict::OverLimit, &[ASIDE], 0).await;
-    cut_off(&["max_overshoot: 5%"], 1, Verdict::Allowed, &[ASIDE], 1).await;
+    cut_off(&["max_overshoot: 0.05"], 1, Verdict::Allowed, &[ASIDE], 1).await;
 }
 
 #[tokio::test]
