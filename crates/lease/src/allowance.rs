@@ -12,10 +12,8 @@ use std::collections::BTreeMap;
 use leasehold_limit::{Algorithm, Ask, CalendarUnit, Decision, Limit, State, Window};
 use leasehold_model::{BootTime, Key, Nanos, Stamp};
 
-use crate::edge_lifetime;
+use crate::{SLOT_LIFETIME, edge_lifetime};
 
-/// How long a number is an edge's, from when it asked. Any ask renews it.
-pub const SLOT_LIFETIME: Nanos = Nanos::from_secs(3_600);
 /// Edges that may hold a number when a rule doesn't say.
 pub const EDGES_DEFAULT: u32 = 32;
 /// Entries of a window's log: spends are kept as of the end of their part of the span, in so many parts.

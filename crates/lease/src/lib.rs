@@ -6,14 +6,16 @@
 
 pub mod allowance;
 pub mod cell;
+pub mod ledger;
 mod sync;
 mod terms;
 pub mod wallet;
 
 pub use allowance::{Allowances, Share};
 pub use cell::{Cell, Denial, Generation, Spend};
+pub use ledger::{Asked, Ledger};
 pub use terms::{
-    DRIFT_PER_MILLE, EdgeId, LIFETIME_DEFAULT, LIFETIME_MAX, LeaseAsk, LeaseId, Leased, MilliRate, Usage,
-    edge_lifetime, owner_lifetime,
+    DRIFT_PER_MILLE, EdgeId, LIFETIME_DEFAULT, LIFETIME_MAX, LIFETIME_MIN, LeaseAsk, LeaseId, Leased,
+    MilliRate, SLOT_LIFETIME, Usage, edge_lifetime, owner_lifetime,
 };
 pub use wallet::{Answer, Checked, Event, Lent, Outgoing, Paid, Settings, Ticket, Totals, Wallet};

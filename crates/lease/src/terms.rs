@@ -13,6 +13,11 @@ pub const LIFETIME_DEFAULT: Nanos = Nanos::from_secs(5);
 /// The longest lease. Whoever asks for a longer one gets this.
 pub const LIFETIME_MAX: Nanos = Nanos::from_secs(60);
 
+/// The shortest lease. Whoever asks for a shorter one gets this; where less is left of a window, nothing is lent.
+pub const LIFETIME_MIN: Nanos = Nanos::from_millis(100);
+/// How long an edge may act on its slot, from when it sent any ask that was answered and on its own boot-time clock.
+pub const SLOT_LIFETIME: Nanos = Nanos::from_secs(3_600);
+
 /// One life of a process that spends leases: drawn when it starts, so that no two lives share leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EdgeId(pub u128);

@@ -8,11 +8,13 @@ mod algorithm;
 pub mod check;
 mod decision;
 mod key;
+mod out;
 mod policy;
 pub mod rules;
 mod state;
 
 pub use decision::{Ask, Decision, RetryAfter};
 pub use key::{KeyBuilder, KeySecret, RuleKeys, rule_key};
+pub use out::{Due, Out};
 pub use policy::{Algorithm, CalendarUnit, Limit, LimitError, Window, Zone};
 pub use state::{BucketState, CounterState, LogState, QueueState, State, WindowState};

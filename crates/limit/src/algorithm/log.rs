@@ -3,11 +3,14 @@
 //! Invariant: stamps ascend, no entry is empty, and entries never outnumber the units admitted in a period. An entry
 //! exactly one period old has left. A look passes over the entries that have left since the last charge, which drops
 //! them, and, when it has to tell a wait, over those that must leave first.
+//!
+//! What is out on leases stands beside the log: entries + out ≤ n. It enters when it is reported as spent, which is never
+//! before it was, or when its lease ends.
 
 use leasehold_model::{Nanos, Stamp};
 
 use super::{Counting, Want};
-use crate::{Decision, LogState, RetryAfter};
+use crate::{Decision, LogState, Out, RetryAfter};
 
 /// The numbers of one sliding log.
 #[derive(Clone, Copy)]
@@ -41,23 +44,33 @@ impl Log {
         used + u128::from(cost) <= u128::from(self.n)
     }
 
-    /// Time until `cost` (at most n) units fit, when `used` count at `at` and the youngest of them may not be in `state`.
-    fn until_fits(self, state: &LogState, at: Stamp, mut used: u128, cost: u64) -> Nanos {
-        for (entry, units) in self.live(state, at) {
-            if self.fits(used, cost) {
-                break;
-            }
-            used -= u128::from(units);
-            if self.fits(used, cost) {
+    /// Time until `cost` (at most n) units fit, when `used` count at `at`: those in `state`, those out, which enter as
+    /// their leases end, and `taken` just now.
+    fn until_fits(
+        self,
+        state: &LogState,
+        at: Stamp,
+        used: u128,
+        cost: u64,
+        (taken, out): (u64, Out<'_>),
+    ) -> Nanos {
+        if self.fits(used, cost) {
+            return Nanos::ZERO;
+        }
+        let entering = out.due().iter().map(|due| (due.at.max(at), due.units));
+        let mut left = used;
+        for (entry, units) in self.live(state, at).chain([(at, taken)]).chain(entering) {
+            left = left.saturating_sub(u128::from(units));
+            if self.fits(left, cost) {
                 return self.left_of(entry, at);
             }
         }
-        if self.fits(used, cost) { Nanos::ZERO } else { self.period }
+        self.period
     }
 
-    /// Time until a live entry leaves.
+    /// Time until an entry leaves that is live or will be.
     fn left_of(self, entry: Stamp, at: Stamp) -> Nanos {
-        Nanos(self.period.0.saturating_sub(at.since(entry).0))
+        Nanos(self.period.0.saturating_sub(at.since(entry).0).saturating_add(entry.since(at).0))
     }
 
     /// The stamp that holds: never before the youngest entry.
@@ -73,29 +86,30 @@ impl Counting for Log {
         self.n
     }
 
-    fn decide(&self, state: &LogState, at: Stamp, want: Want) -> Decision {
+    fn decide(&self, state: &LogState, at: Stamp, want: Want, out: Out<'_>) -> Decision {
         let at = Self::now(state, at);
-        let used = self.used(state, at);
+        let used = self.used(state, at) + u128::from(out.units());
         let left = u64::try_from(u128::from(self.n).saturating_sub(used)).unwrap_or(u64::MAX);
         let grant = want.grant(left);
         let remaining = left - grant.units;
         let used_after = used + u128::from(grant.units);
         let next_unit_after = match (remaining, self.n) {
             (0, 0) => Nanos::MAX,
-            (0, _) => self.until_fits(state, at, used_after, 1),
+            (0, _) => self.until_fits(state, at, used_after, 1, (grant.units, out)),
             (_, _) => Nanos::ZERO,
         };
-        let reset_after = match state.entries().back() {
-            _ if grant.units > 0 => self.period,
-            Some(&(youngest, _)) if used > 0 => self.left_of(youngest, at),
-            Some(_) | None => Nanos::ZERO,
+        let last_entry = match state.entries().back() {
+            _ if grant.units > 0 => Some(at),
+            Some(&(youngest, _)) if !self.expired(youngest, at) => Some(youngest),
+            Some(_) | None => None,
         };
         Decision {
             allowed: grant.allowed,
             granted: grant.units,
             remaining,
-            retry_after: grant.retry(self.n, || RetryAfter::In(self.until_fits(state, at, used, want.least))),
-            reset_after,
+            retry_after: grant
+                .retry(self.n, || RetryAfter::In(self.until_fits(state, at, used, want.least, (0, out)))),
+            reset_after: out.last().or(last_entry).map_or(Nanos::ZERO, |last| self.left_of(last, at)),
             next_unit_after,
             wait: None,
         }
@@ -110,7 +124,7 @@ impl Counting for Log {
     }
 
     /// Takes the units out of the entry that holds them, while it still counts.
-    fn refund(&self, state: &mut LogState, at: Stamp, cost: u64, charged_at: Stamp) -> u64 {
+    fn refund(&self, state: &mut LogState, at: Stamp, cost: u64, charged_at: Stamp, _out: u64) -> u64 {
         let at = Self::now(state, at);
         match state.entries().binary_search_by_key(&charged_at, |&(entry, _)| entry) {
             Ok(index) if !self.expired(charged_at, at) => state.take(index, cost),
@@ -118,14 +132,25 @@ impl Counting for Log {
         }
     }
 
-    fn in_use(&self, state: &LogState, at: Stamp) -> (u64, Stamp) {
+    fn in_use(&self, state: &LogState, at: Stamp, out: u64) -> (u64, Stamp) {
         let at = Self::now(state, at);
-        (u64::try_from(self.used(state, at)).unwrap_or(u64::MAX), at)
+        (u64::try_from(self.used(state, at) + u128::from(out)).unwrap_or(u64::MAX), at)
     }
 
-    fn holding(&self, units: u64, at: Stamp) -> LogState {
-        (units > 0).then_some((at, units)).into_iter().collect()
+    fn holding(&self, units: u64, at: Stamp, out: u64) -> LogState {
+        let entered = units.saturating_sub(out);
+        (entered > 0).then_some((at, entered)).into_iter().collect()
     }
+
+    fn settle(&self, _state: &mut LogState, _at: Stamp, _out: u64) {}
+
+    fn lend(&self, _state: &mut LogState, _at: Stamp, _units: u64) {}
+
+    fn spent(&self, state: &mut LogState, at: Stamp, units: u64, _out: u64) {
+        self.charge(state, at, units);
+    }
+
+    fn returned(&self, _state: &mut LogState, _at: Stamp, _units: u64, _granted_at: Stamp, _out: u64) {}
 
     fn fresh_at(&self, state: &LogState) -> Stamp {
         state.entries().back().map_or(Stamp::ZERO, |&(youngest, _)| youngest.after(self.period))

@@ -6,6 +6,7 @@
 mod bucket;
 mod calendar;
 mod counter;
+mod lend;
 mod log;
 mod parts;
 mod queue;
@@ -13,7 +14,7 @@ mod queue;
 mod tests;
 mod window;
 
-use leasehold_model::Stamp;
+use leasehold_model::{Nanos, Stamp};
 
 use self::bucket::Bucket;
 use self::counter::Counter;
@@ -21,28 +22,46 @@ use self::log::Log;
 use self::parts::Rate;
 use self::queue::Queue;
 use self::window::Windows;
-use crate::{Algorithm, Ask, Decision, Limit, RetryAfter, State};
+use crate::{Algorithm, Ask, Decision, Limit, Out, RetryAfter, State};
 
-/// What every algorithm can do. Docs are on [`Limit`]'s methods of the same names.
+/// What every algorithm can do. Docs are on [`Limit`]'s methods of the same names; `out` is what leases hold.
 trait Counting {
     type State;
 
     fn cap(&self) -> u64;
-    fn decide(&self, state: &Self::State, at: Stamp, want: Want) -> Decision;
+    fn decide(&self, state: &Self::State, at: Stamp, want: Want, out: Out<'_>) -> Decision;
     fn charge(&self, state: &mut Self::State, at: Stamp, cost: u64);
     fn acquire(&self, state: &mut Self::State, at: Stamp, want: Want) -> Decision {
-        let decision = self.decide(state, at, want);
+        let decision = self.decide(state, at, want, Out::NONE);
         if decision.granted > 0 {
             self.charge(state, at, decision.granted);
         }
         decision
     }
-    fn refund(&self, state: &mut Self::State, at: Stamp, cost: u64, charged_at: Stamp) -> u64;
+    fn refund(&self, state: &mut Self::State, at: Stamp, cost: u64, charged_at: Stamp, out: u64) -> u64;
     fn fresh_at(&self, state: &Self::State) -> Stamp;
-    /// Whole units in use, rounded up, and the stamp they are so at: what another algorithm takes over.
-    fn in_use(&self, state: &Self::State, at: Stamp) -> (u64, Stamp);
-    /// A state with that many units in use at `at`, clipped where the state can't hold more than the limit.
-    fn holding(&self, units: u64, at: Stamp) -> Self::State;
+    /// Whole units in use, those that are out among them, rounded up, and the stamp they are so at: what another
+    /// algorithm takes over.
+    fn in_use(&self, state: &Self::State, at: Stamp, out: u64) -> (u64, Stamp);
+    /// A state with that many units in use at `at`, those that are out among them, clipped where the state can't hold
+    /// more than the limit.
+    fn holding(&self, units: u64, at: Stamp, out: u64) -> Self::State;
+
+    fn lease_max(&self, _at: Stamp) -> Option<Nanos> {
+        None
+    }
+    /// Brings the state to `at`. What is out was so all the time since it was settled last.
+    fn settle(&self, state: &mut Self::State, at: Stamp, out: u64);
+    /// Puts units out, of a state that is settled at `at`.
+    fn lend(&self, state: &mut Self::State, at: Stamp, units: u64) {
+        self.charge(state, at, units);
+    }
+    /// Units that were out became spent, of a state that is settled at `at`; `out` are still out.
+    fn spent(&self, _state: &mut Self::State, _at: Stamp, _units: u64, _out: u64) {}
+    /// Units that were out came back, to a state that is settled at `at`; `out` are still out.
+    fn returned(&self, state: &mut Self::State, at: Stamp, units: u64, granted_at: Stamp, out: u64) {
+        self.refund(state, at, units, granted_at, out);
+    }
 }
 
 /// An [`Ask`] put in order: 1 ≤ least ≤ most.
@@ -112,6 +131,8 @@ macro_rules! with {
     };
 }
 
+use with;
+
 impl Limit {
     fn kind(&self) -> Kind<'_> {
         let (n, period) = (self.n(), self.period().0);
@@ -130,7 +151,7 @@ impl Limit {
     /// The state of a counter that nothing was ever taken from.
     #[must_use]
     pub fn fresh(&self) -> State {
-        self.holding(0, Stamp::ZERO)
+        self.holding(0, Stamp::ZERO, 0)
     }
 
     /// The largest cost that could ever be admitted.
@@ -151,7 +172,7 @@ impl Limit {
     /// When `state` is another algorithm's; the same holds for every method that takes one.
     #[must_use]
     pub fn decide(&self, state: &State, at: Stamp, ask: Ask) -> Decision {
-        with!(self, state, |algorithm, own| algorithm.decide(own, at, Want::of(ask)))
+        self.decide_beside(state, at, ask, Out::NONE)
     }
 
     /// Takes `cost` units that [`Limit::decide`] said fit at `at`.
@@ -170,7 +191,7 @@ impl Limit {
     /// that ended credits nothing; a bucket credits what has not been refilled since; a shaper's slot stays empty.
     /// That holds for one limit: units charged before the last [`Limit::carry_over`] must not be refunded after it.
     pub fn refund(&self, state: &mut State, at: Stamp, cost: u64, charged_at: Stamp) -> u64 {
-        with!(self, state, |algorithm, own| algorithm.refund(own, at, cost, charged_at))
+        self.refund_beside(state, at, cost, charged_at, Out::NONE)
     }
 
     /// Moves `state` from `old` numbers to these at `at`: what is used stays used, clipped to the new capacity.
@@ -179,18 +200,7 @@ impl Limit {
     /// they are, so raising a limit again gives back nothing. Where the old memory can't tell how much of it lies in the
     /// new one's reach (another length of window, another algorithm), all of it does.
     pub fn carry_over(&self, old: &Self, state: &mut State, at: Stamp) {
-        match (self.kind(), old.kind(), &mut *state) {
-            (Kind::Bucket(new), Kind::Bucket(old), State::Bucket(own)) => new.change(old, own, at),
-            (Kind::Queue(new), Kind::Queue(old), State::Queue(own)) => new.change(old, own, at),
-            (Kind::Window(new), Kind::Window(old), State::Window(own)) => new.change(&old, own, at),
-            // Entries carry their own stamps: any period can read them.
-            (Kind::Log(_), Kind::Log(_), State::Log(_)) => {}
-            (Kind::Counter(new), Kind::Counter(old), State::Counter(_)) if new.period == old.period => {}
-            (_, _, state) => {
-                let (units, at) = with!(old, &*state, |algorithm, own| algorithm.in_use(own, at));
-                *state = self.holding(units, at);
-            }
-        }
+        self.carry_over_beside(old, state, at, Out::NONE);
     }
 
     /// The first stamp from which `state` answers everything as a fresh one would: from then on it may be dropped.
@@ -200,13 +210,13 @@ impl Limit {
         with!(self, state, |algorithm, own| algorithm.fresh_at(own))
     }
 
-    fn holding(&self, units: u64, at: Stamp) -> State {
+    fn holding(&self, units: u64, at: Stamp, out: u64) -> State {
         match self.kind() {
-            Kind::Bucket(bucket) => State::Bucket(bucket.holding(units, at)),
-            Kind::Queue(queue) => State::Queue(queue.holding(units, at)),
-            Kind::Window(windows) => State::Window(windows.holding(units, at)),
-            Kind::Log(log) => State::Log(log.holding(units, at)),
-            Kind::Counter(counter) => State::Counter(counter.holding(units, at)),
+            Kind::Bucket(bucket) => State::Bucket(bucket.holding(units, at, out)),
+            Kind::Queue(queue) => State::Queue(queue.holding(units, at, out)),
+            Kind::Window(windows) => State::Window(windows.holding(units, at, out)),
+            Kind::Log(log) => State::Log(log.holding(units, at, out)),
+            Kind::Counter(counter) => State::Counter(counter.holding(units, at, out)),
         }
     }
 }

@@ -3,7 +3,9 @@
 //! Invariant: nothing is ever rounded but by the two divisions that leave this file, each in the direction its name
 //! says. Buckets and shapers share it; whatever counts whole units in windows has no use for it.
 
-use leasehold_model::Nanos;
+use leasehold_model::{Nanos, Stamp};
+
+use crate::Out;
 
 /// `n` units a `period`, as a speed of parts. `n` and `period` are at least 1 (see [`crate::Limit::new`]).
 #[derive(Clone, Copy)]
@@ -31,6 +33,29 @@ impl Rate {
     /// The first whole nanosecond by which `parts` have drained.
     pub(super) fn time_to_drain(self, parts: u128) -> Nanos {
         Nanos(div_ceil(parts, self.n))
+    }
+
+    /// The first whole nanosecond by which at most `target` of `parts` are left, when they drain down to what is out and
+    /// no further. What is out lapses lease by lease; parts beyond it and `capacity` are forgiven then.
+    pub(super) fn time_to_reach(
+        self,
+        target: u128,
+        (mut parts, capacity): (u128, u128),
+        at: Stamp,
+        out: Out<'_>,
+    ) -> Nanos {
+        let (mut now, mut units) = (at, out.units());
+        for due in out.due() {
+            if self.parts(units) <= target {
+                break;
+            }
+            parts = self.drained(parts, due.at.since(now)).max(self.parts(units));
+            now = now.max(due.at);
+            units = units.saturating_sub(due.units);
+            parts = parts.min(capacity.max(self.parts(units)));
+        }
+        let waited = now.since(at);
+        Nanos(waited.0.saturating_add(self.time_to_drain(parts.saturating_sub(target)).0))
     }
 
     /// Whole units in `parts`.
