@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use leasehold_tests::example::{example, replaced, with_ports};
-use leasehold_tests::{Deadline, Http, Process, Reply, TestNode, Upstream, free_port, require};
+use leasehold_tests::{Deadline, Http, Process, Reply, TestNode, Upstream, localhost_port, require};
 use tempfile::TempDir;
 
 /// What the example does when the node can't be asked.
@@ -29,7 +29,7 @@ impl Front {
     async fn start(node: SocketAddr, failure_mode: &str) -> Option<Self> {
         let program = require("envoy")?;
         let upstream = Upstream::start().await;
-        let (ingress, admin) = (free_port(), free_port());
+        let (ingress, admin) = (localhost_port(), localhost_port());
         let ports = [(10000, ingress), (9901, admin), (8080, upstream.address), (7600, node)];
         let text = with_ports(&example("envoy/envoy.yaml"), "port_value: ", &ports);
         let text = replaced(&text, FAIL_OPEN, failure_mode);

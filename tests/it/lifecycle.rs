@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold_tests::binary::{is_release, leasehold};
-use leasehold_tests::{Deadline, Http, Process, TestNode, free_port, require};
+use leasehold_tests::{Deadline, Http, Process, TestNode, own_port, require};
 use rustix::process::Signal;
 
 use crate::clients::check;
@@ -68,7 +68,7 @@ async fn is_ready(node: &TestNode) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_never_finishes_does_not_hold_up_the_end() {
-    let mut node = TestNode::start_with(free_port(), RULES, "drain_seconds: 1\n");
+    let mut node = TestNode::start_with(own_port(), RULES, "drain_seconds: 1\n");
     let mut stream = TcpStream::connect(node.clients).expect("the node accepts connections");
     let head = "POST /v1/check HTTP/1.1\r\nhost: node\r\ncontent-type: application/json\r\n";
     write!(stream, "{head}content-length: 100\r\n\r\n{{").expect("the node reads");
@@ -83,7 +83,7 @@ async fn a_client_that_never_finishes_does_not_hold_up_the_end() {
 
 /// `leasehold dev` on free ports, and how long it took to be ready.
 fn dev() -> (Process, Duration) {
-    let (clients, admin) = (free_port().to_string(), free_port().to_string());
+    let (clients, admin) = (own_port().to_string(), own_port().to_string());
     let binary = leasehold();
     let started = Deadline::after(Duration::from_secs(20));
     let mut dev =

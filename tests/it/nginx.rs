@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use leasehold_tests::example::{example, replaced, with_ports};
-use leasehold_tests::{Deadline, Http, Process, Reply, TestNode, Upstream, free_port, require};
+use leasehold_tests::{Deadline, Http, Process, Reply, TestNode, Upstream, localhost_port, require};
 use tempfile::TempDir;
 
 /// nginx, and the application behind it.
@@ -25,7 +25,7 @@ impl Front {
     async fn start(node: SocketAddr) -> Option<Self> {
         let program = require("nginx")?;
         let upstream = Upstream::start().await;
-        let ingress = free_port();
+        let ingress = localhost_port();
         let ports = [(10080, ingress), (8080, upstream.address), (7600, node)];
         let text = with_ports(&example("nginx/nginx.conf"), "127.0.0.1:", &ports);
         // An unoptimised node on a busy machine is no reason to fail open in the middle of counting.
@@ -55,7 +55,7 @@ fn node_with(more: &str) -> TestNode {
     let config = example("nginx/node.yaml");
     // The test's node has ports and a rule file of its own; what follows the rules is the example's.
     let (_, rest) = config.split_once("rules: rules.yaml\n").expect("the example names its rules");
-    TestNode::start_with(free_port(), &example("nginx/rules.yaml"), &format!("{rest}{more}"))
+    TestNode::start_with(localhost_port(), &example("nginx/rules.yaml"), &format!("{rest}{more}"))
 }
 
 fn retry_after(reply: &Reply) -> u64 {

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use leasehold_tests::binary::leasehold;
-use leasehold_tests::{Process, TestNode, free_port};
+use leasehold_tests::{Process, TestNode, own_port};
 use leasehold_wire::proto::leasehold::v1;
 use leasehold_wire::proto::leasehold::v1::limiter_client::LimiterClient;
 use tonic::{Code, Request};
@@ -156,7 +156,7 @@ async fn a_key_is_in_no_log_line_either() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_setting_switches_resets_off_over_http_and_grpc() {
-    let node = TestNode::start_with(free_port(), RULES, "http: { reset: false }\n");
+    let node = TestNode::start_with(own_port(), RULES, "http: { reset: false }\n");
     let reply = node.http().post("/v1/reset", &check("api", &[("user", "a")])).await;
     assert_eq!(reply.status, 403);
     assert!(reply.text().contains("http.reset"), "{}", reply.text());
@@ -169,7 +169,7 @@ async fn one_setting_switches_resets_off_over_http_and_grpc() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_level_that_shows_all_has_a_line_for_every_request() {
-    let mut node = TestNode::start_with(free_port(), RULES, "log: { level: 'off,leasehold_front=trace' }\n");
+    let mut node = TestNode::start_with(own_port(), RULES, "log: { level: 'off,leasehold_front=trace' }\n");
     node.http().post("/v1/check", &check("api", &[("user", SECRET)])).await;
     Client::connect(Protocol::Rls, node.clients).await.admits("api", &[("user", SECRET)]).await;
     for path in ["/v1/check", "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"] {

@@ -1,7 +1,7 @@
 //! What the whole-product tests share: processes that end with their test, a node or a cluster of them to talk to, clients and
 //! loads, and a judge of what was admitted.
 //!
-//! Everything listens on the loopback, on ports that were free a moment ago. Every wait has a deadline, and what a
+//! Everything listens on the loopback, mostly on an address of it that belongs to the test process. Every wait has a deadline, and what a
 //! process printed is shown when a test fails. Nothing here knows how a limit is decided.
 
 pub mod binary;
@@ -26,6 +26,7 @@ pub use http::{Http, Reply};
 pub use links::Links;
 pub use load::Load;
 pub use node::TestNode;
-pub use process::{Process, free_port};
+pub use ports::{localhost_port, own_port};
+pub use process::Process;
 pub use require::require;
 pub use upstream::Upstream;

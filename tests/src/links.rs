@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::ports::lasting_port;
+use crate::ports::own_port;
 
 /// Bytes that a proxy takes at a time.
 const CHUNK_BYTES: usize = 64 * 1_024;
@@ -59,7 +59,7 @@ impl Links {
     /// # Panics
     /// When the loopback has no free port.
     pub async fn add(&mut self, door: SocketAddr) -> SocketAddr {
-        let listener = TcpListener::bind(lasting_port()).await.expect("the port was free a moment ago");
+        let listener = TcpListener::bind(own_port()).await.expect("the port is this process's own");
         let address = listener.local_addr().expect("a bound socket has an address");
         let mut processes = self.processes.write().unwrap_or_else(PoisonError::into_inner);
         processes.push(None);

@@ -10,7 +10,8 @@ use tempfile::TempDir;
 
 use crate::binary::leasehold;
 use crate::http::Http;
-use crate::process::{Process, free_port};
+use crate::ports::own_port;
+use crate::process::Process;
 
 /// An unoptimised build on a busy machine; a node that takes longer is broken.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -31,7 +32,7 @@ impl TestNode {
     /// Starts a node with these rules and waits until it serves.
     #[must_use]
     pub fn start(rules: &str) -> Self {
-        Self::start_with(free_port(), rules, "")
+        Self::start_with(own_port(), rules, "")
     }
 
     /// The same on a given port, with more lines for its configuration.
@@ -41,7 +42,7 @@ impl TestNode {
     #[must_use]
     pub fn start_with(clients: SocketAddr, rules: &str, config: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let admin = free_port();
+        let admin = own_port();
         let rules_path = folder.path().join("rules.yaml");
         fs::write(&rules_path, rules).expect("the temporary folder can be written to");
         let text = format!(

@@ -1,7 +1,7 @@
 //! A child process that can't outlive its test, with everything it printed.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,17 +10,6 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::clock::Deadline;
-
-/// A port of the loopback that was free a moment ago.
-///
-/// # Panics
-/// When the system has no free port.
-#[must_use]
-pub fn free_port() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|listener| listener.local_addr())
-        .expect("the loopback has a free port")
-}
 
 /// A child process; dropping it kills it.
 #[derive(Debug)]

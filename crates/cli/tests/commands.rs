@@ -91,10 +91,11 @@ fn a_bad_configuration_exits_2_and_names_the_place() {
 
 #[test]
 fn a_server_that_is_not_there_exits_1_and_says_what_to_do() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    check_fails(&["check", "api", "a=b", "--server", &free], 1, "next: start a server with `leasehold dev`");
-    check_fails(&["rules", "status", "--admin", &free], 1, "--admin");
-    check_fails(&["bench", &free, "--requests", "1"], 1, "cannot connect");
+    // A port that was free a moment ago may be another test's by now.
+    let nobody = "127.0.0.1:1";
+    check_fails(&["check", "api", "a=b", "--server", nobody], 1, "next: start a server with `leasehold dev`");
+    check_fails(&["rules", "status", "--admin", nobody], 1, "--admin");
+    check_fails(&["bench", nobody, "--requests", "1"], 1, "cannot connect");
     check_fails(&["check", "api", "--server", "http://a b"], 2, "is no URL");
 }
 
@@ -195,7 +196,8 @@ impl Dev {
                 _ => {}
             }
         }
-        Self { process, clients: clients.unwrap(), admin: admin.unwrap() }
+        let (Some(clients), Some(admin)) = (clients, admin) else { ended_early(process) };
+        Self { process, clients, admin }
     }
 
     fn code(&self, args: &[&str]) -> i32 {
@@ -210,6 +212,13 @@ impl Dev {
         self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         (self.process.wait().unwrap().code(), said)
     }
+}
+
+/// Fails with what a process said that closed its output before it was ready.
+fn ended_early(mut process: Child) -> ! {
+    let mut said = String::new();
+    process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    panic!("`leasehold dev` ended before it was ready, {}: {said}", process.wait().unwrap());
 }
 
 /// `leasehold dev --nodes 3` on free ports: the operators' addresses and the clients' of each node.
@@ -229,7 +238,9 @@ fn dev_cluster(rules: &str, data: Option<&str>) -> (Dev, Vec<(String, String)>) 
             _ => {}
         }
     }
-    assert_eq!(nodes.len(), 3);
+    if nodes.len() < 3 {
+        ended_early(process);
+    }
     let (admin, clients) = nodes[0].clone();
     (Dev { process, clients, admin }, nodes)
 }
@@ -238,6 +249,18 @@ fn dev_cluster(rules: &str, data: Option<&str>) -> (Dev, Vec<(String, String)>) 
 fn operate(admin: &str, args: &[&str]) -> (i32, String) {
     let output = leasehold(args).env("LEASEHOLD_ADMIN", admin).output().unwrap();
     (output.status.code().unwrap(), stdout(&output) + &stderr(&output))
+}
+
+/// What is said once it is as it should be: what one node decided, another says a moment later.
+fn soon(ask: &dyn Fn() -> String, holds: &dyn Fn(&str) -> bool) -> String {
+    for _ in 0..200 {
+        let said = ask();
+        if holds(&said) {
+            return said;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never as it should be; at last: {}", ask());
 }
 
 #[test]
@@ -255,8 +278,9 @@ fn a_cluster_in_one_process_is_shown_and_operated() {
     assert!(code == 0 && status.contains("members    3 active\n"), "{status}");
     let (code, members) = on(1, &["members"]);
     assert!(code == 0 && members.lines().count() == 4 && members.contains("node-3"), "{members}");
-    let (code, shards) = on(2, &["shards"]);
-    assert!(code == 0 && shards.lines().count() == 17 && shards.contains("node-1 node-2 node-3"), "{shards}");
+    // The last shard may be without a leader for a moment yet.
+    let shards = soon(&|| on(2, &["shards"]).1, &|shards| shards.lines().count() == 17);
+    assert!(shards.contains("node-1 node-2 node-3"), "{shards}");
     for told in [&status, &members, &shards] {
         assert!(told.lines().all(|line| line.chars().count() <= 80), "{told}");
     }
@@ -264,20 +288,22 @@ fn a_cluster_in_one_process_is_shown_and_operated() {
     let shards: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(shards.as_array().unwrap().len(), 16);
 
-    let (code, said) = on(0, &["shards", "move-leader", "5", "node-2"]);
-    assert!(code == 0 && said.contains("node-2 leads shard 5"), "{said}");
+    // On a busy machine a shard may change its leader by itself in between: whoever asks then is told, and asks again.
+    soon(&|| on(0, &["shards", "move-leader", "5", "node-2"]).1, &|said| {
+        said.contains("node-2 leads shard 5")
+    });
     let (code, said) = on(0, &["members", "forget", "node-9"]);
     assert!(code == 1 && said.contains("there are: "), "{said}");
     let (code, said) = on(1, &["members", "drain", "node-3"]);
     assert!(code == 0 && said.contains("node-3 is being drained"), "{said}");
-    let (code, members) = on(2, &["members"]);
-    assert!(code == 0 && members.contains("draining"), "{members}");
+    soon(&|| on(2, &["members"]).1, &|members| members.contains("draining"));
     assert_eq!(on(1, &["members", "activate", "node-3"]).0, 0);
 
     let new = file(&folder, "new.yml", &RULES.replace("2/hour", "3/hour"));
     let (code, said) = on(1, &["rules", "apply", &new, "--expect", "1"]);
     assert!(code == 0 && said.contains("version 2"), "{said}");
-    let (code, said) = on(2, &["rules", "apply", &new, "--expect", "1"]);
+    let newer = file(&folder, "newer.yml", &RULES.replace("2/hour", "4/hour"));
+    let (code, said) = on(2, &["rules", "apply", &newer, "--expect", "1"]);
     assert!(code == 1 && said.contains("rules get"), "{said}");
     assert_eq!(dev.stop("INT").0, Some(0));
 }

@@ -125,7 +125,21 @@ impl Cluster {
         clock: Arc<dyn Clock>,
         fatal: Fatal,
     ) -> Result<Self, StartError> {
-        start::start(config, clock, fatal).await.map(Self)
+        start::start(config, None, clock, fatal).await.map(Self)
+    }
+
+    /// The same with the port for peers open already, in place of the configured one: for nodes that have to be told of
+    /// each other's before any of them is started.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub async fn start_on(
+        listener: std::net::TcpListener,
+        config: ClusterConfig,
+        clock: Arc<dyn Clock>,
+        fatal: Fatal,
+    ) -> Result<Self, StartError> {
+        start::start(config, Some(listener), clock, fatal).await.map(Self)
     }
 
     /// How far this node is, now and whenever that changes.

@@ -3,7 +3,6 @@
 //! Invariant: an advertised address has a host and a port that others can use; where the configuration doesn't say, it is the
 //! address that this machine reaches the seeds from.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -99,14 +98,6 @@ fn source_towards(target: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect(target).ok()?;
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_unspecified())
-}
-
-/// The port that gossip will be served at: the configured one, or for 0 one that is free now.
-///
-/// # Errors
-/// When the port can't be opened.
-pub(crate) fn gossip_port(listen: SocketAddr) -> io::Result<u16> {
-    Ok(UdpSocket::bind(listen)?.local_addr()?.port())
 }
 
 /// This node as it registers.

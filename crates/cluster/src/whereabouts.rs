@@ -15,6 +15,7 @@ use leasehold_gossip::{
 use leasehold_model::{NodeId, RulesVersion};
 use leasehold_placement::Standing;
 use parking_lot::RwLock;
+use tokio::net::UdpSocket;
 
 use crate::{ClusterConfig, StartError, own};
 
@@ -29,18 +30,19 @@ pub(crate) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Opens `port` and tells `record`, on the `boot`th start of the node.
+    /// Tells `record` through `socket`, which is bound to `port`, on the `boot`th start of the node.
     ///
     /// # Errors
     /// [`StartError`].
-    pub(crate) async fn start(
+    pub(crate) fn start(
         config: &ClusterConfig,
+        socket: UdpSocket,
         port: u16,
         advertised: SocketAddr,
         record: &NodeRecord,
         boot: u64,
     ) -> Result<Self, StartError> {
-        let started = Gossip::start(GossipConfig {
+        let config = GossipConfig {
             id: record.id,
             boot: Boot(boot),
             listen: SocketAddr::new(config.gossip_listen.ip(), port),
@@ -49,8 +51,8 @@ impl Whereabouts {
             keys: KeyRing::new(&config.name, &config.gossip_key, config.gossip_key_other.as_ref()),
             profile: own::profile(record),
             interval: GossipConfig::INTERVAL,
-        });
-        let gossip = started.await.map_err(|error| match error {
+        };
+        let gossip = Gossip::start_on(socket, config).map_err(|error| match error {
             Failed::Listen { address, source } => {
                 StartError::Bind { field: "gossip.listen", address, source }
             }

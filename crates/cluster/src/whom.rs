@@ -69,7 +69,7 @@ impl Whom {
     }
 
     /// In this order: the leader that the replica here knows of, the one that answered last, the one that gossip names, the
-    /// one that the map wants, and whoever else may lead.
+    /// one that the map wants, and whoever else may lead. Who has no control state yet knows its connections.
     fn pick(&self, group: GroupId, now: Instant) -> Option<NodeId> {
         let me = self.led.node;
         let first = self.led.hint(group);
@@ -78,10 +78,14 @@ impl Whom {
         let named = (self.hint)(group).into_iter().chain(mapped.and_then(|mapped| mapped.leader));
         let others: Vec<NodeId> = match group.shard() {
             Some(_) => mapped.map(|mapped| mapped.replicas.clone()).unwrap_or_default(),
-            None => control.nodes().keys().copied().collect(),
+            None => control.nodes().keys().copied().chain(self.connected()).collect(),
         };
         let others = named.chain(others).filter(|node| *node != me);
         self.routes.lock().entry(group).or_default().pick(first, others, now)
+    }
+
+    fn connected(&self) -> impl Iterator<Item = NodeId> {
+        self.transport.peers().into_iter().filter(|(_, up)| *up).map(|(node, _)| node)
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chitchat::transport::Transport;
 use leasehold_model::{NodeId, RulesVersion};
 use parking_lot::Mutex;
+use tokio::net::UdpSocket;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -59,12 +60,22 @@ impl Gossip {
     /// [`StartError`]: a wrong setting, or a port that cannot be opened.
     pub async fn start(config: GossipConfig) -> Result<Self, StartError> {
         config.check()?;
+        let listen = |source| StartError::Listen { address: config.listen, source };
+        let socket = UdpSocket::bind(config.listen).await.map_err(listen)?;
+        Self::start_on(socket, config)
+    }
+
+    /// Starts to talk on a socket that is open already: for who has to know its port before, to tell others.
+    ///
+    /// # Errors
+    /// [`StartError`]: a wrong setting, or a socket without an address.
+    pub fn start_on(socket: UdpSocket, config: GossipConfig) -> Result<Self, StartError> {
+        config.check()?;
         let counters = Arc::new(Counters::default());
         let listen = |source| StartError::Listen { address: config.listen, source };
+        let address = socket.local_addr().map_err(listen)?;
         let keys = config.keys.clone();
-        let wire = Wire::bind(config.id, config.boot, config.listen, keys, Arc::clone(&counters)).await;
-        let wire = Arc::new(wire.map_err(listen)?);
-        let address = wire.local_address().map_err(listen)?;
+        let wire = Arc::new(Wire::new(config.id, config.boot, socket, keys, Arc::clone(&counters)));
         let transport = Box::new(SealedTransport(Arc::clone(&wire)));
         Ok(Self::run(config, address, wire, transport, counters))
     }

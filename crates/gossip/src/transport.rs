@@ -6,7 +6,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,32 +54,25 @@ struct Inbound {
 }
 
 impl Wire {
-    /// Opens the port.
-    ///
-    /// # Errors
-    /// What the operating system says.
-    pub(crate) async fn bind(
+    /// Talks through an open socket.
+    pub(crate) fn new(
         own: NodeId,
         boot: Boot,
-        listen: SocketAddr,
+        socket: UdpSocket,
         keys: KeyRing,
         counters: Arc<Counters>,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let inbound =
             Inbound { budget: Budget::new(), opener: Opener::default(), checker: Checker::default() };
-        Ok(Self {
+        Self {
             own,
-            socket: UdpSocket::bind(listen).await?,
+            socket,
             keys: RwLock::new(Arc::new(keys)),
             sealer: Mutex::new(Sealer::new(own, boot)),
             inbound: Mutex::new(inbound),
             counters,
             opened_at: Instant::now(),
-        })
-    }
-
-    pub(crate) fn local_address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        }
     }
 
     pub(crate) fn set_keys(&self, keys: KeyRing) {

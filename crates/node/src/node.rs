@@ -70,9 +70,18 @@ impl Node {
     /// # Errors
     /// [`StartError`] names the field or file to mend.
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_on(config, None).await
+    }
+
+    /// The same with the port for peers open already, in place of the configured one, if there is one: for nodes that have
+    /// to be told of each other's before any of them is started.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub async fn start_on(config: Config, peers: Option<std::net::TcpListener>) -> Result<Self, StartError> {
         match config.cluster.clone() {
             None => Self::start_alone(config).await,
-            Some(cluster) => Self::start_in_cluster(config, cluster).await,
+            Some(cluster) => Self::start_in_cluster(config, cluster, peers).await,
         }
     }
 
@@ -92,7 +101,11 @@ impl Node {
         Ok(node)
     }
 
-    async fn start_in_cluster(config: Config, named: ClusterConfig) -> Result<Self, StartError> {
+    async fn start_in_cluster(
+        config: Config,
+        named: ClusterConfig,
+        peers: Option<std::net::TcpListener>,
+    ) -> Result<Self, StartError> {
         let prepared = {
             let named = named.clone();
             move |config: &Config| boot::cluster::prepare(config, &named)
@@ -100,7 +113,11 @@ impl Node {
         let (config, prepared) = read(config, prepared).await?;
         let ports = Ports::bind(&config).await?;
         let part = boot::cluster::part(&config, &named, &prepared, ports.clients.1);
-        let cluster = Cluster::start(part, Arc::new(SystemClock), boot::cluster::fatal()).await?;
+        let (clock, fatal) = (Arc::new(SystemClock), boot::cluster::fatal());
+        let cluster = match peers {
+            Some(peers) => Cluster::start_on(peers, part, clock, fatal).await?,
+            None => Cluster::start(part, clock, fatal).await?,
+        };
         let (core, rules) = boot::cluster::core(&config, &named.name, &prepared, cluster.clone());
         let core = Arc::new(core);
         let follow = Membership::new(cluster.clone(), rules, Arc::clone(&core.gate), prepared.first);

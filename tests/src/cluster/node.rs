@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::Plan;
 use crate::binary::leasehold;
-use crate::ports::lasting_port;
+use crate::ports::own_port;
 use crate::process::Process;
 
 /// See the module.
@@ -33,13 +33,13 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(folder: &Path, place: usize) -> Self {
         let name = format!("n{place}");
-        let peers = lasting_port();
+        let peers = own_port();
         Self {
-            clients: lasting_port(),
-            admin: lasting_port(),
+            clients: own_port(),
+            admin: own_port(),
             peers,
             peers_advertised: peers,
-            gossip: lasting_port(),
+            gossip: own_port(),
             data: folder.join(&name).join("data"),
             config: folder.join(format!("{name}.yaml")),
             process: None,

@@ -9,7 +9,7 @@ use crate::require;
 
 /// A server that answers every byte with the same one.
 async fn echo() -> SocketAddr {
-    let listener = TcpListener::bind(lasting_port()).await.unwrap();
+    let listener = TcpListener::bind(own_port()).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
@@ -25,7 +25,7 @@ async fn echo() -> SocketAddr {
 /// This process stands for node 0, whose door nobody uses, and asks node 1.
 async fn pair() -> (Links, TcpStream) {
     let mut links = Links::new();
-    links.add(lasting_port()).await;
+    links.add(own_port()).await;
     let address = links.add(echo().await).await;
     links.set_process(0, Some(std::process::id()));
     let stream = TcpStream::connect(address).await.unwrap();
@@ -72,7 +72,7 @@ async fn what_is_cut_waits_until_it_is_healed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_between_others_concerns_nobody_else() {
     let (mut links, mut stream) = pair().await;
-    links.add(lasting_port()).await;
+    links.add(own_port()).await;
     links.cut(0, 2);
     links.cut(1, 2);
     links.isolate(&[2]);
@@ -83,10 +83,11 @@ async fn a_cut_between_others_concerns_nobody_else() {
 async fn a_caller_of_another_process_is_told_from_this_one() {
     let Some(bash) = require("bash") else { return };
     let mut links = Links::new();
-    links.add(lasting_port()).await;
+    links.add(own_port()).await;
     let address = links.add(echo().await).await;
     let script = format!(
-        "exec 3<>/dev/tcp/127.0.0.1/{}; while echo x >&3 && read -r line <&3; do echo $line; sleep 0.02; done",
+        "exec 3<>/dev/tcp/{}/{}; while echo x >&3 && read -r line <&3; do echo $line; sleep 0.02; done",
+        address.ip(),
         address.port()
     );
     let mut other = Process::spawn("caller", Command::new(bash).args(["-c", &script]));

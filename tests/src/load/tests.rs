@@ -3,7 +3,7 @@
 use super::*;
 use crate::bound::Bound;
 use crate::node::TestNode;
-use crate::process::free_port;
+use crate::ports::own_port;
 
 const RULES: &str = "domain: api\nlimits:\n  - { name: per-user, per: [user], limit: 20/1s }\n";
 
@@ -16,7 +16,7 @@ fn load(protocol: Protocol) -> Load {
 async fn check(protocol: Protocol) {
     let node = TestNode::start(RULES);
     let clock = Timeline::start();
-    let recording = load(protocol).start(vec![node.clients, free_port()], clock).finish().await;
+    let recording = load(protocol).start(vec![node.clients, own_port()], clock).finish().await;
     recording.assert_within(Bound::bucket(20, Duration::from_secs(1)));
     assert!((60..=71).contains(&recording.admitted_units()), "{recording}");
     assert!(recording.count(Fate::Denied) > 100, "{recording}");
@@ -52,7 +52,7 @@ async fn a_load_ends_at_its_count_and_when_told_to() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_answers_is_unknown() {
     let nobody = Load { checks_max: 1, give_up_within: Duration::from_millis(50), ..load(Protocol::Http) };
-    let recording = nobody.start(vec![free_port()], Timeline::start()).finish().await;
+    let recording = nobody.start(vec![own_port()], Timeline::start()).finish().await;
     assert_eq!((recording.count(Fate::Unknown), recording.admitted_units()), (1, 0), "{recording}");
     assert!(recording.checks[0].tries > 1, "{recording}");
 }

@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     });
     config.log.level = level.to_owned();
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
-    serve(vec![config], async |nodes| {
+    serve(vec![config.into()], async |nodes| {
         nodes.iter().for_each(|node| output::raw(&banner(node)));
         Ok(())
     })

@@ -1,5 +1,6 @@
 //! `leasehold node`: a node from a configuration file, until it is told to stop.
 
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         .on_this_machine(args.node.clone(), args.data.clone())
         .map_err(|message| Failure::usage(anyhow!("--node, --data: {message}")))?;
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
-    serve(vec![config], async |_| Ok(()))
+    serve(vec![config.into()], async |_| Ok(()))
 }
 
 fn read_config(path: &Path) -> Result<Config, Failure> {
@@ -50,9 +51,22 @@ fn read_config(path: &Path) -> Result<Config, Failure> {
     Config::from_yaml(&name, &text).map_err(Failure::usage)
 }
 
+/// A node to start.
+pub(super) struct Planned {
+    pub(super) config: Config,
+    /// Its port for peers, if that is open already.
+    pub(super) peers: Option<TcpListener>,
+}
+
+impl From<Config> for Planned {
+    fn from(config: Config) -> Self {
+        Self { config, peers: None }
+    }
+}
+
 /// Starts nodes, says so, and serves until SIGTERM or Ctrl-C; then lets what is in flight finish.
 pub(super) fn serve(
-    configs: Vec<Config>,
+    planned: Vec<Planned>,
     started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
 ) -> Result<Outcome, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -63,7 +77,7 @@ pub(super) fn serve(
         let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
         let nodes = tokio::select! {
-            nodes = start(configs, started) => nodes?,
+            nodes = start(planned, started) => nodes?,
             // Reading the rules can take as long as a disk that doesn't answer, and a cluster as long as another node.
             () = told_to_stop(&mut terminate, &mut interrupt) => {
                 output::note("told to stop before it served");
@@ -88,12 +102,12 @@ pub(super) fn serve(
 }
 
 async fn start(
-    configs: Vec<Config>,
+    planned: Vec<Planned>,
     started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
 ) -> Result<Vec<Node>, Failure> {
-    let mut nodes = Vec::with_capacity(configs.len());
-    for config in configs {
-        nodes.push(Node::start(config).await.map_err(not_started)?);
+    let mut nodes = Vec::with_capacity(planned.len());
+    for Planned { config, peers } in planned {
+        nodes.push(Node::start_on(config, peers).await.map_err(not_started)?);
     }
     started(&nodes).await?;
     Ok(nodes)

@@ -11,7 +11,7 @@ use leasehold_control::NodeRecord;
 use leasehold_placement::Shards;
 use leasehold_wire::peer::{FORM_NODES_MAX, FORM_TEXT_BYTES_MAX, FormRequest};
 use parking_lot::Mutex;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +27,7 @@ use crate::{Clock, ClusterConfig, Fatal, StartError};
 /// Opens everything, then takes part or begins to look for the others.
 pub(super) async fn start(
     config: ClusterConfig,
+    listener: Option<std::net::TcpListener>,
     clock: Arc<dyn Clock>,
     fatal: Fatal,
 ) -> Result<Arc<Inner>, StartError> {
@@ -34,7 +35,7 @@ pub(super) async fn start(
     let stop = CancellationToken::new();
     let ending = Ending { fatal, told: Arc::new(AtomicBool::new(false)), stop: stop.clone() };
     let (data, log) = open(&config, clock.as_ref(), ending.clone()).await?;
-    let opened = open_ports(&config, &data).await;
+    let opened = open_ports(&config, listener, &data).await;
     let Ports { transport, whereabouts, addresses, request } = match opened {
         Ok(ports) => ports,
         Err(error) => {
@@ -151,17 +152,25 @@ struct Ports {
     request: FormRequest,
 }
 
-async fn open_ports(config: &ClusterConfig, data: &DataDir) -> Result<Ports, StartError> {
+async fn open_ports(
+    config: &ClusterConfig,
+    listener: Option<std::net::TcpListener>,
+    data: &DataDir,
+) -> Result<Ports, StartError> {
     let bind = |field, address| move |source| StartError::Bind { field, address, source };
-    let listener = TcpListener::bind(config.peers_listen).await;
+    let listener = match listener {
+        Some(open) => open.set_nonblocking(true).and_then(|()| TcpListener::from_std(open)),
+        None => TcpListener::bind(config.peers_listen).await,
+    };
     let listener = listener.map_err(bind("peers.listen", config.peers_listen))?;
     let peers = listener.local_addr().map_err(bind("peers.listen", config.peers_listen))?;
-    let gossip_port = own::gossip_port(config.gossip_listen);
-    let gossip_port = gossip_port.map_err(bind("gossip.listen", config.gossip_listen))?;
+    let gossip = UdpSocket::bind(config.gossip_listen).await;
+    let gossip = gossip.map_err(bind("gossip.listen", config.gossip_listen))?;
+    let gossip_port = gossip.local_addr().map_err(bind("gossip.listen", config.gossip_listen))?.port();
     let advertised = own::advertised(config, peers, gossip_port).await?;
     let record = own::record(config, data.node(), &advertised);
     let whereabouts =
-        Whereabouts::start(config, gossip_port, advertised.gossip, &record, data.boot()).await?;
+        Whereabouts::start(config, gossip, gossip_port, advertised.gossip, &record, data.boot())?;
     let addresses = Addresses { peers, peers_advertised: advertised.peers, gossip: whereabouts.address() };
     let (request, seed) = request(config, record)?;
     let identity = data.cluster()?;

@@ -3,6 +3,7 @@
 mod basics;
 mod clocks;
 mod failover;
+mod hints;
 mod net;
 mod nodes;
 mod spread;

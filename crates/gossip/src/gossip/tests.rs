@@ -75,11 +75,12 @@ fn config(id: u64, seeds: Vec<String>) -> GossipConfig {
 async fn flaky(config: GossipConfig) -> (Gossip, mpsc::Sender<Failure>) {
     let counters = Arc::new(Counters::default());
     let keys = config.keys.clone();
-    let wire = Wire::bind(config.id, config.boot, config.listen, keys, Arc::clone(&counters)).await.unwrap();
+    let socket = UdpSocket::bind(config.listen).await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let wire = Wire::new(config.id, config.boot, socket, keys, Arc::clone(&counters));
     let (wire, (tell, told)) = (Arc::new(wire), mpsc::channel(1));
     let transport =
         Flaky { inner: SealedTransport(Arc::clone(&wire)), told: Arc::new(tokio::sync::Mutex::new(told)) };
-    let address = wire.local_address().unwrap();
     (Gossip::run(config, address, wire, Box::new(transport), counters), tell)
 }
 

@@ -11,8 +11,8 @@ fn ring() -> KeyRing {
 }
 
 async fn wire() -> Wire {
-    let listen = ([127, 0, 0, 1], 0).into();
-    Wire::bind(NodeId(1), Boot(1), listen, ring(), Arc::default()).await.unwrap()
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    Wire::new(NodeId(1), Boot(1), socket, ring(), Arc::default())
 }
 
 fn sealed(sender: u64, message: &[u8]) -> Vec<u8> {

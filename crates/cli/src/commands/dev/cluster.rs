@@ -1,7 +1,7 @@
 //! `leasehold dev --nodes N`: a whole cluster in this process.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
 use super::{Args, example, rules_table};
-use crate::commands::node::serve;
+use crate::commands::node::{Planned, serve};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, table, text};
 
@@ -56,14 +56,14 @@ impl Data {
 /// Runs the cluster.
 pub(super) fn run(args: &Args, level: &str) -> Result<Outcome, Failure> {
     let data = Data::at(args.data.as_deref())?;
-    let mut configs = configs(args, data.path())?;
-    for config in &mut configs {
-        level.clone_into(&mut config.log.level);
+    let mut planned = plan(args, data.path())?;
+    for node in &mut planned {
+        level.clone_into(&mut node.config.log.level);
     }
-    let first = configs.first().ok_or_else(|| Failure::usage(anyhow!("--nodes: there is none")))?;
-    leasehold_node::logging::init(&first.log).map_err(Failure::usage)?;
-    output::note(format!("forming a cluster of {} nodes ...", configs.len()));
-    serve(configs, async |nodes| {
+    let first = planned.first().ok_or_else(|| Failure::usage(anyhow!("--nodes: there is none")))?;
+    leasehold_node::logging::init(&first.config.log).map_err(Failure::usage)?;
+    output::note(format!("forming a cluster of {} nodes ...", planned.len()));
+    serve(planned, async |nodes| {
         timeout(FORMED_WITHIN, formed(nodes))
             .await
             .map_err(|_| anyhow!("the nodes have not found each other: {}", waiting(nodes).join("; ")))?;
@@ -72,35 +72,36 @@ pub(super) fn run(args: &Args, level: &str) -> Result<Outcome, Failure> {
     })
 }
 
-fn configs(args: &Args, data: &Path) -> Result<Vec<Config>, Failure> {
+fn plan(args: &Args, data: &Path) -> Result<Vec<Planned>, Failure> {
     let rules = match &args.rules {
         Some(rules) => rules.clone(),
         None => example_rules(data)?,
     };
-    let mut peers = Vec::new();
+    let mut ports = Vec::new();
     for node in 0..args.nodes {
-        peers.push(match args.http.port() {
-            0 => (free_port()?, free_port()?),
-            port => (offset(port, node, 1)?, offset(port, node, 3)?),
+        ports.push(match args.http.port() {
+            0 => PeerPorts::free()?,
+            port => PeerPorts { open: None, peers: offset(port, node, 1)?, gossip: offset(port, node, 3)? },
         });
     }
-    let seeds: Vec<_> = peers.iter().map(|(peers, _)| format!("127.0.0.1:{peers}")).collect();
-    let mut configs = Vec::new();
-    for (node, (peers, gossip)) in (0..args.nodes).zip(peers) {
+    let seeds: Vec<_> = ports.iter().map(|ports| format!("127.0.0.1:{}", ports.peers)).collect();
+    let mut planned = Vec::new();
+    for (node, PeerPorts { open, peers, gossip }) in (0..args.nodes).zip(ports) {
         let name = format!("node-{}", node + 1);
         let mut cluster = ClusterConfig::new(NAME, data.join(&name), seeds.clone());
         cluster.node = Some(name);
         cluster.peers.listen.set_port(peers);
         cluster.gossip.listen.set_port(gossip);
-        configs.push(Config {
+        let config = Config {
             clients: door(args.http, node)?,
             admin: door(args.admin, node)?,
             rules: Some(rules.clone()),
             cluster: Some(cluster),
             ..Config::default()
-        });
+        };
+        planned.push(Planned { config, peers: open });
     }
-    Ok(configs)
+    Ok(planned)
 }
 
 /// The door of a node, counted from the first one's. Port 0 is any for all.
@@ -121,14 +122,20 @@ fn offset(port: u16, node: u16, more: u16) -> Result<u16, Failure> {
     })
 }
 
-/// A port of the loopback that was free for both protocols a moment ago.
-fn free_port() -> Result<u16, Failure> {
-    loop {
-        let bound = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-        let port = bound.context("cannot find a free port")?.port();
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
+/// Where one node talks to the others.
+struct PeerPorts {
+    /// The port for peers, if any free one was taken: it stays open, so that nobody else gets it before the node does.
+    open: Option<TcpListener>,
+    peers: u16,
+    /// 0 is any: the nodes learn of it from each other.
+    gossip: u16,
+}
+
+impl PeerPorts {
+    fn free() -> Result<Self, Failure> {
+        let open = TcpListener::bind(("127.0.0.1", 0)).context("cannot open a port for peers")?;
+        let peers = open.local_addr().context("cannot open a port for peers")?.port();
+        Ok(Self { open: Some(open), peers, gossip: 0 })
     }
 }
 
@@ -187,3 +194,6 @@ fn banner(nodes: &[Node], data: &Data) -> String {
         nodes = table(&columns, rows),
     )
 }
+
+#[cfg(test)]
+mod tests;

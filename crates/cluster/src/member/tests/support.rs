@@ -1,8 +1,8 @@
 //! Nodes to test with, each at ports of its own that stay the same over its restarts.
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use leasehold_control::Control;
@@ -24,18 +24,12 @@ pub(crate) async fn turn() -> SemaphorePermit<'static> {
     TURNS.acquire().await.expect("never closed")
 }
 
-/// Ports for servers: below those that the system hands out to clients.
-static NEXT_PORT: AtomicU32 = AtomicU32::new(0);
-
-fn free_port() -> u16 {
-    let base = std::process::id().wrapping_mul(997) % 20_000;
-    loop {
-        let next = NEXT_PORT.fetch_add(1, Ordering::Relaxed);
-        let port = u16::try_from(10_000 + (base + next) % 20_000).expect("below 30,000");
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
+/// An address that stays free while its server is down: on an address of the loopback that is this process's alone, below
+/// the ports that the system hands out.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(10_000);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    ([127, 0x40 | (high & 0x3f), middle, low], NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
 /// Where a node lives.
@@ -48,22 +42,21 @@ pub(crate) struct Spot {
 
 /// `founders` nodes that are each other's seeds, then `others` that know them.
 pub(crate) fn spots(founders: usize, others: usize) -> Vec<Spot> {
-    let ports: Vec<(u16, u16)> = (0..founders + others).map(|_| (free_port(), free_port())).collect();
-    let seeds: Vec<String> =
-        ports[..founders].iter().map(|(peers, _)| format!("127.0.0.1:{peers}")).collect();
-    ports.iter().enumerate().map(|(place, ports)| spot(place, *ports, &seeds)).collect()
+    let addresses: Vec<_> = (0..founders + others).map(|_| (own_address(), own_address())).collect();
+    let seeds: Vec<String> = addresses[..founders].iter().map(|(peers, _)| peers.to_string()).collect();
+    addresses.iter().enumerate().map(|(place, addresses)| spot(place, *addresses, &seeds)).collect()
 }
 
-fn spot(place: usize, (peers, gossip): (u16, u16), seeds: &[String]) -> Spot {
+fn spot(place: usize, (peers, gossip): (SocketAddr, SocketAddr), seeds: &[String]) -> Spot {
     let dir = tempfile::tempdir().unwrap();
     let config = ClusterConfig {
         name: "main".to_owned(),
         node: format!("n{place}"),
         data: dir.path().join("0"),
         seeds: seeds.to_vec(),
-        peers_listen: ([127, 0, 0, 1], peers).into(),
+        peers_listen: peers,
         peers_advertise: None,
-        gossip_listen: ([127, 0, 0, 1], gossip).into(),
+        gossip_listen: gossip,
         gossip_advertise: None,
         clients_advertise: format!("127.0.0.1:{}", 40_000 + place),
         gossip_key: GossipKey::from_bytes([7; 32]),

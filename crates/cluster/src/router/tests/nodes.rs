@@ -24,6 +24,9 @@ use crate::{SystemClock, machines};
 /// How long a test waits for what has to happen.
 pub(super) const SOON: Duration = Duration::from_secs(20);
 
+/// A node that no group knows.
+pub(super) const OUTSIDER: u64 = 4;
+
 /// The machine's clock, but fast or slow, and with another wall time.
 #[derive(Debug, Default)]
 pub(super) struct TestClock {
@@ -135,6 +138,29 @@ impl Nodes {
         }
         self.nodes.insert(id, node);
         self.prefer();
+    }
+
+    /// A router of a node that has connections to all and no replicas, which sees this control state and these hints.
+    pub(super) async fn outsider(
+        &mut self,
+        control: watch::Receiver<Arc<Control>>,
+        hint: impl Fn(GroupId) -> Option<NodeId> + Send + Sync + 'static,
+    ) -> Router {
+        self.start(OUTSIDER, Arc::default()).await;
+        let Node { runner, transport, clock, .. } = &self.nodes[&OUTSIDER];
+        Router::new(RouterParts {
+            node: NodeId(OUTSIDER),
+            runner: runner.clone(),
+            transport: transport.clone(),
+            clock: Arc::<TestClock>::clone(clock),
+            control,
+            hint: Arc::new(hint),
+        })
+    }
+
+    /// The control state as a node follows it.
+    pub(super) fn control(&self, id: u64) -> watch::Receiver<Arc<Control>> {
+        self.nodes[&id].control.clone()
     }
 
     /// Ends a node as `kill -9` does, as far as the others can tell: its connections break at once.

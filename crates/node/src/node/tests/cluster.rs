@@ -1,7 +1,6 @@
 //! Three whole nodes in this process, over loopback and real disks.
 
-use std::net::UdpSocket;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU16;
 
 use tempfile::TempDir;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -15,18 +14,12 @@ const SOON: Duration = Duration::from_secs(30);
 /// One cluster at a time: more would starve each other on a small machine.
 static TURN: Semaphore = Semaphore::const_new(1);
 
-/// Ports below those that the system hands out to clients, free for both protocols.
-fn free_port() -> u16 {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let next = std::process::id().wrapping_mul(991).wrapping_add(NEXT.fetch_add(1, Relaxed));
-        let port = u16::try_from(10_000 + next % 20_000).expect("below 30,000");
-        let (tcp, udp) =
-            (std::net::TcpListener::bind(("127.0.0.1", port)), UdpSocket::bind(("127.0.0.1", port)));
-        if tcp.is_ok() && udp.is_ok() {
-            return port;
-        }
-    }
+/// An address that stays free while its server is down: on an address of the loopback that is this process's alone, below
+/// the ports that the system hands out.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(10_000);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    ([127, 0x40 | (high & 0x3f), middle, low], NEXT.fetch_add(1, Relaxed)).into()
 }
 
 /// Nodes `a`, `b` and `c` of one cluster, with the configuration that each was started with.
@@ -43,13 +36,13 @@ impl Three {
         let data = tempfile::tempdir().expect("a temporary folder");
         let path = data.path().join("rules.yaml");
         std::fs::write(&path, rules).expect("written");
-        let ports: Vec<_> = (0..3).map(|_| (free_port(), free_port())).collect();
-        let seeds: Vec<_> = ports.iter().map(|(peers, _)| format!("127.0.0.1:{peers}")).collect();
-        let config = |(name, (peers, gossip)): (&str, &(u16, u16))| {
+        let addresses: Vec<_> = (0..3).map(|_| (own_address(), own_address())).collect();
+        let seeds: Vec<_> = addresses.iter().map(|(peers, _)| peers.to_string()).collect();
+        let config = |(name, (peers, gossip)): (&str, &(SocketAddr, SocketAddr))| {
             let mut cluster = ClusterConfig::new("test", data.path().join(name), seeds.clone());
             cluster.node = Some(name.to_owned());
-            cluster.peers.listen.set_port(*peers);
-            cluster.gossip.listen.set_port(*gossip);
+            cluster.peers.listen = *peers;
+            cluster.gossip.listen = *gossip;
             cluster.shards = 4;
             let mut config =
                 Config { rules: Some(path.clone()), cluster: Some(cluster), ..Config::default() };
@@ -57,7 +50,7 @@ impl Three {
             config.admin.listen.set_port(0);
             config
         };
-        let configs = ["a", "b", "c"].into_iter().zip(&ports).map(config).collect();
+        let configs = ["a", "b", "c"].into_iter().zip(&addresses).map(config).collect();
         Self { configs, nodes: vec![None, None, None], _data: data, _turn: turn }
     }
 
