@@ -119,8 +119,8 @@ const TECHNOLOGIES: &[Technology] = &[
     },
     Technology {
         crates: &["tonic"],
-        known_by: &["wire", "front", "node", "cli", "tests"],
-        why: "front serves with it, node assembles the server, cli and tests call through its channel; \
+        known_by: &["wire", "front", "client", "node", "cli", "tests"],
+        why: "front serves with it, node assembles the server, client, cli and tests call through its channel; \
               messages stay in wire",
     },
     Technology {

@@ -13,7 +13,7 @@ use proto::lease_answer::Answer as Proto;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The ask's.
-    pub seq: u64,
+    pub tag: u64,
     /// What became of it.
     pub outcome: Outcome,
 }
@@ -52,7 +52,7 @@ pub enum Unanswered {
 }
 
 impl From<Answer> for proto::LeaseAnswer {
-    fn from(Answer { seq, outcome }: Answer) -> Self {
+    fn from(Answer { tag, outcome }: Answer) -> Self {
         let answer = match outcome {
             Outcome::Leased { leased, slot_parts } => Proto::Granted(leased_to_proto(&leased, slot_parts)),
             Outcome::Acquired(acquired) => Proto::Decided(acquired_to_proto(&acquired)),
@@ -64,7 +64,7 @@ impl From<Answer> for proto::LeaseAnswer {
                 Unanswered::Overloaded => proto::Unanswered::Overloaded.into(),
             }),
         };
-        Self { seq, answer: Some(answer) }
+        Self { tag, answer: Some(answer) }
     }
 }
 
@@ -88,7 +88,7 @@ impl TryFrom<proto::LeaseAnswer> for Answer {
                 }
             }),
         };
-        Ok(Self { seq: proto.seq, outcome })
+        Ok(Self { tag: proto.tag, outcome })
     }
 }
 

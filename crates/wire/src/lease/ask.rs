@@ -1,10 +1,12 @@
 //! What an edge asks: leases, and what only owners can decide.
 
+use std::collections::BTreeMap;
+
 use leasehold_lease::{EdgeId, LeaseAsk, LeaseId, MilliRate, Usage};
 use leasehold_limit::Ask as Units;
 use leasehold_limit::rules::Scope;
 use leasehold_model::{Key, Nanos, RequestId, RulesVersion, Stamp, TenantId};
-use leasehold_shard::{Demand, LimitSpec, RefundItem};
+use leasehold_shard::{Demand, LimitSpec, RefundItem, Settled};
 
 use super::{ASKS_MAX, ITEMS_MAX, LeaseProtoError, USAGE_MAX, bounded, limit_from_proto};
 use crate::part::{PartError, Problem, each};
@@ -18,8 +20,8 @@ pub struct Asks {
     pub limits: Vec<AskedLimit>,
     /// Every position of a limit in them is one in `limits`.
     pub asks: Vec<Ask>,
-    /// The edge asks again under none of its sequences below this one.
-    pub settled_below: u64,
+    /// What is asked no more.
+    pub settled: Vec<Settled>,
 }
 
 /// A limit that something is asked under.
@@ -34,8 +36,10 @@ pub struct AskedLimit {
 /// One ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// The edge's own number for it.
-    pub seq: u64,
+    /// Names the answer; unique among the unanswered asks of a stream.
+    pub tag: u64,
+    /// Sent again, it is the same ask.
+    pub id: RequestId,
     /// How long the answer is worth waiting for; `None`: as long as the node waits at most.
     pub budget: Option<Nanos>,
     /// What is asked.
@@ -48,29 +52,13 @@ pub enum What {
     /// Tokens to hold.
     Lease(AskedLease),
     /// To take from all counters or none.
-    Acquire {
-        /// The caller's own id.
-        id: Option<RequestId>,
-        /// From which.
-        demands: Vec<Demand>,
-    },
+    Acquire(Vec<Demand>),
     /// What an acquire would be answered.
-    Preview {
-        /// Of which counters.
-        demands: Vec<Demand>,
-    },
+    Preview(Vec<Demand>),
     /// To give back what was taken.
-    Refund {
-        /// The caller's own id.
-        id: Option<RequestId>,
-        /// What comes back.
-        items: Vec<RefundItem>,
-    },
+    Refund(Vec<RefundItem>),
     /// To forget what counters hold.
-    Reset {
-        /// The counters.
-        keys: Vec<Key>,
-    },
+    Reset(Vec<Key>),
     /// Something that a later version added: refused as malformed.
     Later,
 }
@@ -120,11 +108,14 @@ impl AskedLease {
 
 impl From<Asks> for proto::Asks {
     fn from(asks: Asks) -> Self {
-        Self {
-            limits: asks.limits.iter().map(proto::AskedLimit::from).collect(),
-            asks: asks.asks.into_iter().map(proto::Ask::from).collect(),
-            settled_below: asks.settled_below,
+        let mut sessions = Sessions::default();
+        let list = asks.asks.into_iter().map(|ask| ask_to_proto(ask, &mut sessions)).collect();
+        for Settled { session, below } in asks.settled {
+            let at = sessions.place(session);
+            sessions.list[at].settled_below = below;
         }
+        let limits = asks.limits.iter().map(proto::AskedLimit::from).collect();
+        Self { limits, sessions: sessions.list, asks: list }
     }
 }
 
@@ -133,15 +124,40 @@ impl TryFrom<proto::Asks> for Asks {
 
     fn try_from(proto: proto::Asks) -> Result<Self, LeaseProtoError> {
         bounded(&proto.limits, ASKS_MAX, "asks.limits")?;
+        bounded(&proto.sessions, ASKS_MAX, "asks.sessions")?;
         bounded(&proto.asks, ASKS_MAX, "asks.asks")?;
         let limits: Vec<_> = (0..)
             .zip(&proto.limits)
             .map(|(index, limit)| asked_limit(index, limit))
             .collect::<Result<_, _>>()?;
         let positions = limits.len();
-        let asks = each(proto.asks, "asks.asks", |ask| ask_from_proto(ask, positions))?;
-        Ok(Self { limits, asks, settled_below: proto.settled_below })
+        let sessions: Vec<u128> = proto.sessions.iter().map(session).collect();
+        let asks = each(proto.asks, "asks.asks", |ask| ask_from_proto(ask, &sessions, positions))?;
+        let told = proto.sessions.iter().filter(|proto| proto.settled_below > 0);
+        let settled = told.map(|proto| Settled { session: session(proto), below: proto.settled_below });
+        Ok(Self { limits, asks, settled: settled.collect() })
     }
+}
+
+/// The sessions of a message, each once.
+#[derive(Default)]
+struct Sessions {
+    list: Vec<proto::Session>,
+    places: BTreeMap<u128, usize>,
+}
+
+impl Sessions {
+    fn place(&mut self, session: u128) -> usize {
+        *self.places.entry(session).or_insert_with(|| {
+            let Key { high, low } = Key::from_u128(session);
+            self.list.push(proto::Session { high, low, settled_below: 0 });
+            self.list.len() - 1
+        })
+    }
+}
+
+fn session(proto: &proto::Session) -> u128 {
+    Key { high: proto.high, low: proto.low }.to_u128()
 }
 
 impl From<&AskedLimit> for proto::AskedLimit {
@@ -166,51 +182,48 @@ fn asked_limit(index: usize, proto: &proto::AskedLimit) -> Result<AskedLimit, Le
     Ok(AskedLimit { spec: LimitSpec { tenant, version, since: Stamp(proto.since), limit }, scope })
 }
 
-impl From<Ask> for proto::Ask {
-    fn from(Ask { seq, budget, what }: Ask) -> Self {
-        let acquire = |id: Option<RequestId>, demands: &[Demand]| proto::ExactAcquire {
-            id: id.map(id_to_proto),
-            demands: demands.iter().map(demand_to_proto).collect(),
-        };
-        let ask = match what {
-            What::Lease(lease) => Some(Proto::Lease(lease_to_proto(&lease))),
-            What::Acquire { id, demands } => Some(Proto::Acquire(acquire(id, &demands))),
-            What::Preview { demands } => Some(Proto::Preview(acquire(None, &demands))),
-            What::Refund { id, items } => Some(Proto::Refund(proto::ExactRefund {
-                id: id.map(id_to_proto),
-                items: items.iter().map(item_to_proto).collect(),
-            })),
-            What::Reset { keys } => Some(Proto::Reset(proto::CounterReset {
-                key_high: keys.iter().map(|key| key.high).collect(),
-                key_low: keys.iter().map(|key| key.low).collect(),
-            })),
-            What::Later => None,
-        };
+fn ask_to_proto(Ask { tag, id, budget, what }: Ask, sessions: &mut Sessions) -> proto::Ask {
+    let exact =
+        |demands: &[Demand]| proto::ExactDemands { demands: demands.iter().map(demand_to_proto).collect() };
+    let ask = match what {
+        What::Lease(lease) => Some(Proto::Lease(lease_to_proto(&lease))),
+        What::Acquire(demands) => Some(Proto::Acquire(exact(&demands))),
+        What::Preview(demands) => Some(Proto::Preview(exact(&demands))),
+        What::Refund(items) => {
+            let items = items.iter().map(item_to_proto).collect();
+            Some(Proto::Refund(proto::RefundedCharges { items }))
+        }
+        What::Reset(keys) => Some(Proto::Reset(proto::CounterKeys {
+            key_high: keys.iter().map(|key| key.high).collect(),
+            key_low: keys.iter().map(|key| key.low).collect(),
+        })),
+        What::Later => None,
+    };
+    proto::Ask {
+        tag,
+        session: u32::try_from(sessions.place(id.session)).expect("a message has few sessions"),
+        seq: id.seq,
         // 0 stands for no budget; whoever has none left doesn't ask.
-        Self { seq, budget: budget.map_or(0, |budget| budget.0.max(1)), ask }
+        budget: budget.map_or(0, |budget| budget.0.max(1)),
+        ask,
     }
 }
 
-fn ask_from_proto(proto: proto::Ask, positions: usize) -> Result<Ask, PartError> {
+fn ask_from_proto(proto: proto::Ask, sessions: &[u128], positions: usize) -> Result<Ask, PartError> {
+    let session = at(proto.session, sessions, "session")?;
     let what = match proto.ask {
         None => What::Later,
         Some(Proto::Lease(lease)) => What::Lease(lease_from_proto(&lease, positions)?),
-        Some(Proto::Acquire(acquire)) => What::Acquire {
-            id: acquire.id.as_ref().map(id_from_proto),
-            demands: demands(&acquire.demands, positions, "acquire.demands")?,
-        },
-        Some(Proto::Preview(acquire)) => {
-            What::Preview { demands: demands(&acquire.demands, positions, "preview.demands")? }
-        }
+        Some(Proto::Acquire(exact)) => What::Acquire(demands(&exact.demands, positions, "acquire.demands")?),
+        Some(Proto::Preview(exact)) => What::Preview(demands(&exact.demands, positions, "preview.demands")?),
         Some(Proto::Refund(refund)) => {
             filled(&refund.items, "refund.items")?;
-            let items = refund.items.iter().map(item_from_proto).collect();
-            What::Refund { id: refund.id.as_ref().map(id_from_proto), items }
+            What::Refund(refund.items.iter().map(item_from_proto).collect())
         }
-        Some(Proto::Reset(reset)) => What::Reset { keys: keys(&reset)? },
+        Some(Proto::Reset(reset)) => What::Reset(keys(&reset)?),
     };
     let budget = (proto.budget > 0).then_some(Nanos(proto.budget));
-    Ok(Ask { seq: proto.seq, budget, what })
+    Ok(Ask { tag: proto.tag, id: RequestId { session, seq: proto.seq }, budget, what })
 }
 
 fn lease_to_proto(lease: &AskedLease) -> proto::LeaseAsk {
@@ -280,7 +293,7 @@ fn item_from_proto(proto: &proto::RefundedCharge) -> RefundItem {
     }
 }
 
-fn keys(proto: &proto::CounterReset) -> Result<Vec<Key>, PartError> {
+fn keys(proto: &proto::CounterKeys) -> Result<Vec<Key>, PartError> {
     filled(&proto.key_high, "reset.key_high")?;
     let (found, expected) = (proto.key_low.len(), proto.key_high.len());
     if found != expected {
@@ -288,16 +301,6 @@ fn keys(proto: &proto::CounterReset) -> Result<Vec<Key>, PartError> {
         return Err(PartError { path: "reset.key_low".to_owned(), problem });
     }
     Ok(proto.key_high.iter().zip(&proto.key_low).map(|(&high, &low)| Key { high, low }).collect())
-}
-
-fn id_to_proto(id: RequestId) -> proto::CallerId {
-    let Key { high, low } = Key::from_u128(id.session);
-    proto::CallerId { session_high: high, session_low: low, seq: id.seq }
-}
-
-fn id_from_proto(proto: &proto::CallerId) -> RequestId {
-    let session = Key { high: proto.session_high, low: proto.session_low }.to_u128();
-    RequestId { session, seq: proto.seq }
 }
 
 /// A list with something in it, within its bound.
@@ -314,4 +317,10 @@ fn position(position: u32, length: usize, path: &str) -> Result<u32, PartError> 
         return Ok(position);
     }
     Err(PartError { path: path.to_owned(), problem: Problem::NoPosition { position, length } })
+}
+
+/// What stands at a position.
+fn at<T: Copy>(at: u32, list: &[T], path: &str) -> Result<T, PartError> {
+    let found = usize::try_from(position(at, list.len(), path)?).ok().and_then(|at| list.get(at));
+    found.copied().ok_or_else(|| PartError::absent(path))
 }

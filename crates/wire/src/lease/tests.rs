@@ -3,8 +3,8 @@
 use leasehold_lease::{EdgeId, LeaseId, Leased, MilliRate, Usage};
 use leasehold_limit::RetryAfter;
 use leasehold_limit::rules::Scope;
-use leasehold_model::{Nanos, NodeId, RulesVersion, ShardId, Stamp};
-use leasehold_shard::{Acquired, RefundItem};
+use leasehold_model::{Nanos, NodeId, RequestId, RulesVersion, ShardId, Stamp};
+use leasehold_shard::{Acquired, RefundItem, Settled};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -47,11 +47,10 @@ fn what(limits: u32) -> impl Strategy<Value = What> {
     });
     prop_oneof![
         lease(limits).prop_map(What::Lease),
-        (option::of(arbitrary::id()), demands.clone())
-            .prop_map(|(id, demands)| What::Acquire { id, demands }),
-        demands.prop_map(|demands| What::Preview { demands }),
-        (option::of(arbitrary::id()), items).prop_map(|(id, items)| What::Refund { id, items }),
-        vec(arbitrary::key(), 1..4).prop_map(|keys| What::Reset { keys }),
+        demands.clone().prop_map(What::Acquire),
+        demands.prop_map(What::Preview),
+        items.prop_map(What::Refund),
+        vec(arbitrary::key(), 1..4).prop_map(What::Reset),
         Just(What::Later),
     ]
 }
@@ -140,7 +139,7 @@ fn response() -> impl Strategy<Value = LeaseResponse> {
             asks_max,
         },
     );
-    let answer = (any::<u64>(), outcome()).prop_map(|(seq, outcome)| Answer { seq, outcome });
+    let answer = (any::<u64>(), outcome()).prop_map(|(tag, outcome)| Answer { tag, outcome });
     prop_oneof![
         welcome.prop_map(LeaseResponse::Welcome),
         rules().prop_map(LeaseResponse::Rules),
@@ -212,7 +211,7 @@ fn a_limit() -> proto::AskedLimit {
 
 fn asking(ask: proto::ask::Ask) -> proto::Asks {
     let asks = vec![proto::Ask { ask: Some(ask), ..proto::Ask::default() }];
-    proto::Asks { limits: vec![a_limit()], asks, settled_below: 0 }
+    proto::Asks { limits: vec![a_limit()], sessions: vec![proto::Session::default()], asks }
 }
 
 fn check_refused(asks: proto::Asks, expected: &str) {
@@ -231,7 +230,7 @@ fn an_ask_under_a_limit_that_isnt_there_is_refused() {
         "asks.asks[0].lease.limit: 1 is no position in a list of 1",
     );
     let demands = vec![proto::ExactDemand { limit: 7, ..proto::ExactDemand::default() }];
-    let acquire = proto::ExactAcquire { id: None, demands };
+    let acquire = proto::ExactDemands { demands };
     check_refused(
         asking(proto::ask::Ask::Acquire(acquire)),
         "asks.asks[0].acquire.demands[0].limit: 7 is no position in a list of 1",
@@ -239,9 +238,19 @@ fn an_ask_under_a_limit_that_isnt_there_is_refused() {
 }
 
 #[test]
+fn an_ask_of_a_session_that_isnt_there_is_refused() {
+    let asks = vec![proto::Ask { session: 2, ..proto::Ask::default() }];
+    let asks = proto::Asks { sessions: vec![proto::Session::default()], asks, ..proto::Asks::default() };
+    check_refused(asks, "asks.asks[0].session: 2 is no position in a list of 1");
+}
+
+#[test]
 fn more_than_the_bounds_is_refused() {
     let many = proto::Asks { asks: vec![proto::Ask::default(); ASKS_MAX + 1], ..proto::Asks::default() };
     check_refused(many, "asks.asks: 1025 are too many, 1024 are the most");
+    let many =
+        proto::Asks { sessions: vec![proto::Session::default(); ASKS_MAX + 1], ..proto::Asks::default() };
+    check_refused(many, "asks.sessions: 1025 are too many, 1024 are the most");
     let many = proto::Asks { limits: vec![a_limit(); ASKS_MAX + 1], ..proto::Asks::default() };
     check_refused(many, "asks.limits: 1025 are too many, 1024 are the most");
     let usage = vec![proto::LeaseUsage::default(); USAGE_MAX + 1];
@@ -252,16 +261,16 @@ fn more_than_the_bounds_is_refused() {
     );
     let items = vec![proto::RefundedCharge::default(); ITEMS_MAX + 1];
     check_refused(
-        asking(proto::ask::Ask::Refund(proto::ExactRefund { id: None, items })),
+        asking(proto::ask::Ask::Refund(proto::RefundedCharges { items })),
         "asks.asks[0].refund.items: 257 are too many, 256 are the most",
     );
 }
 
 #[test]
 fn what_names_nothing_is_refused() {
-    let preview = proto::ExactAcquire::default();
+    let preview = proto::ExactDemands::default();
     check_refused(asking(proto::ask::Ask::Preview(preview)), "asks.asks[0].preview.demands: it is empty");
-    let reset = proto::CounterReset { key_high: vec![1, 2], key_low: vec![1] };
+    let reset = proto::CounterKeys { key_high: vec![1, 2], key_low: vec![1] };
     check_refused(
         asking(proto::ask::Ask::Reset(reset)),
         "asks.asks[0].reset.key_low: it has 1 elements, the column beside it has 2",
@@ -290,7 +299,7 @@ fn a_greeting_names_a_level_and_no_long_names() {
 #[test]
 fn tokens_without_a_lease_are_refused() {
     let granted = proto::Granted { granted: 1, ..proto::Granted::default() };
-    let answer = proto::LeaseAnswer { seq: 1, answer: Some(proto::lease_answer::Answer::Granted(granted)) };
+    let answer = proto::LeaseAnswer { tag: 1, answer: Some(proto::lease_answer::Answer::Granted(granted)) };
     let message = Some(proto::lease_response::Message::Answers(proto::Answers { answers: vec![answer] }));
     let refused = LeaseResponse::try_from(proto::LeaseResponse { message }).unwrap_err();
     assert_eq!(
@@ -332,7 +341,10 @@ struct LaterHello {
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct LaterAsks {
+    /// Empty messages are sessions of number 0.
     #[prost(message, repeated, tag = "2")]
+    sessions: Vec<LaterHello>,
+    #[prost(message, repeated, tag = "3")]
     asks: Vec<LaterAsk>,
     #[prost(uint64, repeated, tag = "70")]
     priorities: Vec<u64>,
@@ -341,7 +353,7 @@ struct LaterAsks {
 #[derive(Clone, PartialEq, prost::Message)]
 struct LaterAsk {
     #[prost(uint64, tag = "1")]
-    seq: u64,
+    tag: u64,
     /// In place of the kinds of asks of this version.
     #[prost(message, optional, tag = "55")]
     forecast: Option<LaterHello>,
@@ -364,7 +376,7 @@ struct LaterAnswers {
 #[derive(Clone, PartialEq, prost::Message)]
 struct LaterAnswer {
     #[prost(uint64, tag = "1")]
-    seq: u64,
+    tag: u64,
     #[prost(uint32, optional, tag = "5")]
     reset: Option<u32>,
     #[prost(string, optional, tag = "33")]
@@ -379,10 +391,10 @@ fn fields_of_a_later_version_are_skipped() {
     let read = Hello { edge: EdgeId(7), feature_level: 3, name, version };
     assert_eq!(read_request(&request.encode_to_vec()), Ok(LeaseRequest::Hello(read)));
 
-    let answer = LaterAnswer { seq: 4, reset: Some(2), verdict: Some("fine".into()) };
+    let answer = LaterAnswer { tag: 4, reset: Some(2), verdict: Some("fine".into()) };
     let answers = Some(LaterAnswers { answers: vec![answer] });
     let response = LaterResponse { answers, advice: None };
-    let read = Answer { seq: 4, outcome: Outcome::Reset(2) };
+    let read = Answer { tag: 4, outcome: Outcome::Reset(2) };
     assert_eq!(read_response(&response.encode_to_vec()), Ok(LeaseResponse::Answers(vec![read])));
 }
 
@@ -396,20 +408,25 @@ fn messages_of_a_later_version_are_skipped() {
 
 #[test]
 fn asks_and_answers_of_a_later_version_leave_the_others_alone() {
-    let later = LaterAsk { seq: 8, forecast: Some(LaterHello::default()) };
-    let asks = LaterAsks { asks: vec![later, LaterAsk { seq: 9, forecast: None }], priorities: vec![1, 2] };
+    let later = LaterAsk { tag: 8, forecast: Some(LaterHello::default()) };
+    let asks = LaterAsks {
+        sessions: vec![LaterHello::default()],
+        asks: vec![later, LaterAsk { tag: 9, forecast: None }],
+        priorities: vec![1, 2],
+    };
     let request = LaterRequest { asks: Some(asks), ..LaterRequest::default() };
-    let ask = |seq| Ask { seq, budget: None, what: What::Later };
+    let id = RequestId { session: 0, seq: 0 };
+    let ask = |tag| Ask { tag, id, budget: None, what: What::Later };
     let read = Asks { asks: vec![ask(8), ask(9)], ..Asks::default() };
     assert_eq!(read_request(&request.encode_to_vec()), Ok(LeaseRequest::Asks(read)));
 
-    let later = LaterAnswer { seq: 5, reset: None, verdict: Some("perhaps".into()) };
-    let known = LaterAnswer { seq: 6, reset: Some(1), verdict: None };
+    let later = LaterAnswer { tag: 5, reset: None, verdict: Some("perhaps".into()) };
+    let known = LaterAnswer { tag: 6, reset: Some(1), verdict: None };
     let response =
         LaterResponse { answers: Some(LaterAnswers { answers: vec![later, known] }), advice: None };
     let read = vec![
-        Answer { seq: 5, outcome: Outcome::Unanswered(Unanswered::Unreachable) },
-        Answer { seq: 6, outcome: Outcome::Reset(1) },
+        Answer { tag: 5, outcome: Outcome::Unanswered(Unanswered::Unreachable) },
+        Answer { tag: 6, outcome: Outcome::Reset(1) },
     ];
     assert_eq!(read_response(&response.encode_to_vec()), Ok(LeaseResponse::Answers(read)));
 }
@@ -420,7 +437,7 @@ fn reasons_of_a_later_version_are_no_answer() {
         proto::lease_answer::Answer::Unanswered(17),
         proto::lease_answer::Answer::Refused(proto::AskRefused { refusal: 23, tenant: 1 }),
     ] {
-        let read = Answer::try_from(proto::LeaseAnswer { seq: 1, answer: Some(answer) }).unwrap();
+        let read = Answer::try_from(proto::LeaseAnswer { tag: 1, answer: Some(answer) }).unwrap();
         assert_eq!(read.outcome, Outcome::Unanswered(Unanswered::Unreachable));
     }
 }
@@ -438,7 +455,13 @@ fn a_message_of_a_thousand_usual_asks_has_a_tenth_of_the_bytes_it_may() {
         lifetime: Nanos::from_secs(5),
         usage: vec![usage(1 << 40), usage(1 << 41)],
     };
-    let asks = (0..1 << 10).map(|seq| Ask { seq, budget: None, what: What::Lease(lease.clone()) });
+    let ask = |seq| Ask {
+        tag: seq,
+        id: RequestId { session: u128::MAX, seq },
+        budget: Some(Nanos::from_secs(1)),
+        what: What::Lease(lease.clone()),
+    };
+    let asks = (0..1 << 10).map(ask);
     let limit = Limit::try_from(a_limit().limit.as_ref().unwrap()).unwrap();
     let spec = leasehold_shard::LimitSpec {
         tenant: leasehold_model::TenantId(1),
@@ -447,7 +470,7 @@ fn a_message_of_a_thousand_usual_asks_has_a_tenth_of_the_bytes_it_may() {
         limit,
     };
     let limits = vec![AskedLimit { spec, scope: Scope::Global }];
-    let asks = Asks { limits, asks: asks.collect(), settled_below: 0 };
+    let asks = Asks { limits, asks: asks.collect(), settled: Vec::new() };
     let bytes = proto::LeaseRequest::from(LeaseRequest::Asks(asks)).encoded_len();
     assert!(bytes < REQUEST_BYTES_MAX / 10, "{bytes}");
 }
