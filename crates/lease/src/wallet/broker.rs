@@ -118,3 +118,6 @@ struct Child {
     lifetime: Nanos,
     extra: u64,
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,9 +73,11 @@ impl<L> Entry<L> {
         }
         let refused = got < wanted;
         self.short = refused;
-        if wanted > flight.ask.need {
+        if leased.lease.is_some() {
+            self.lends = true;
+        } else if wanted > flight.ask.need && leased.gate.is_none() && leased.remaining > 0 {
             // Units to hold were wanted, there are some, and none were lent: this limit isn't lent.
-            self.lends = leased.lease.is_some() || leased.gate.is_some() || leased.remaining == 0;
+            self.lends = false;
         }
         let wait = leased.gate.or(match leased.retry_after {
             Some(RetryAfter::In(wait)) if leased.remaining == 0 => Some(wait),
