@@ -22,6 +22,7 @@ mod lines;
 mod machine;
 mod member;
 mod merge;
+mod misplaced;
 mod missed;
 mod own;
 mod plan;

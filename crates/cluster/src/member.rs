@@ -5,6 +5,7 @@
 
 mod gauges;
 mod part;
+mod place;
 mod pulse;
 mod start;
 

@@ -95,6 +95,33 @@ async fn a_node_with_the_data_of_another_cluster_of_the_same_name_grants_nothing
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_data_of_a_one_node_cluster_of_the_same_name_is_not_used_and_the_remedy_is_told() {
+    let mut other = TestCluster::start(Plan { founders: 1, ..Plan::of_three(RULES) }).await;
+    other.kill(0);
+    let mut cluster = three().await;
+    for turn in 0..4 {
+        assert!(take(&cluster, turn % 3, "ten", "a").await);
+    }
+    cluster.kill(2);
+    fs::rename(cluster.data(2), cluster.data(2).with_extension("right")).expect("a folder can be moved");
+    fs::rename(other.data(0), cluster.data(2)).expect("a folder can be moved");
+    cluster.restart(2);
+    let said = cluster.wait_until_unready(2, "belongs to another cluster", SETTLES_WITHIN).await;
+    let data = cluster.data(2).display().to_string();
+    assert!(said.contains(&data) && said.contains("an empty one"), "{said}");
+    let body = json!({ "domain": "shop", "attributes": { "ten": "a" } });
+    let reply = cluster.http(2).post("/v1/check", &body).await;
+    assert!(reply.status.is_server_error(), "{}: {}", reply.status, reply.text());
+
+    cluster.kill(2);
+    cluster.wipe(2);
+    fs::rename(cluster.data(2).with_extension("right"), cluster.data(2)).expect("a folder can be moved");
+    cluster.restart(2);
+    cluster.wait_until_ready(2).await;
+    assert_eq!(remaining(&cluster, 2, "ten", "a").await, 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_alone_forms_a_cluster_of_one_and_two_that_join_make_it_three_replicas_of_every_shard() {
     let mut cluster = TestCluster::start(Plan { founders: 1, ..Plan::of_three(RULES) }).await;
     for _ in 0..4 {

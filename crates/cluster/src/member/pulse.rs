@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::gauges::count_leaders;
-use super::{Inner, Part, Phase};
+use super::{Inner, Part, Phase, place};
 use crate::calls::{FORM, STATUS};
 
 /// How often.
@@ -41,13 +41,15 @@ pub(super) const LEADERLESS: &str = "waiting for a leader of the control group";
 #[derive(Debug, Default)]
 pub(super) struct Vitals(Mutex<Heard>);
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Heard {
     leader_at: Option<BootTime>,
     /// The leader says that this node has no part in the group.
     outside: bool,
     gossip_at: Option<BootTime>,
     gossip_told: bool,
+    /// Why the data directory doesn't belong here.
+    misplaced: Option<String>,
 }
 
 /// What the control group's leader said.
@@ -65,7 +67,10 @@ impl Vitals {
     /// # Errors
     /// Why this node isn't ready, in words.
     pub(super) fn check(&self, now: BootTime) -> Result<(), String> {
-        let heard = *self.0.lock();
+        let heard = self.0.lock().clone();
+        if let Some(why) = heard.misplaced {
+            return Err(why);
+        }
         if heard.outside {
             return Err("the control group's leader says that this node has no part in the group".to_owned());
         }
@@ -76,6 +81,15 @@ impl Vitals {
                 .to_owned());
         }
         Ok(())
+    }
+
+    /// Why the data directory doesn't belong here, if that is so.
+    pub(super) fn misplaced(&self) -> Option<String> {
+        self.0.lock().misplaced.clone()
+    }
+
+    pub(super) fn set_misplaced(&self, why: Option<String>) {
+        self.0.lock().misplaced = why;
     }
 
     fn silent(&self, now: BootTime) -> Nanos {
@@ -116,6 +130,11 @@ pub(super) fn run(inner: &Arc<Inner>) {
     inner.tasks.spawn(async move {
         let stop = listening.stop.clone();
         stop.run_until_cancelled(listen(&listening)).await;
+    });
+    let watching = Arc::clone(inner);
+    inner.tasks.spawn(async move {
+        let stop = watching.stop.clone();
+        stop.run_until_cancelled(place::watch(&watching)).await;
     });
     let Some(events) = inner.part.get().map(|part| part.runner.events()) else { return };
     let counting = Arc::clone(inner);

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::pulse::Vitals;
-use super::{Addresses, Ending, Inner, Phase, part};
+use super::{Addresses, Ending, Inner, Phase, part, place};
 use crate::data::DataDir;
 use crate::form::{self, Papers};
 use crate::own;
@@ -76,7 +76,7 @@ async fn begin(inner: &Arc<Inner>) -> Result<(), StartError> {
     let ending = inner.fatal.clone();
     form::serve(&inner.transport, &inner.papers, Arc::new(move |error| ending.tell(&error.to_string())));
     if inner.papers.cluster().is_some() {
-        return part::take(inner, Vec::new()).await;
+        return place::take_part(inner).await;
     }
     let joining = Arc::clone(inner);
     let forming = tokio::spawn(async move {

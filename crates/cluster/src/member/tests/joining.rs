@@ -192,6 +192,54 @@ async fn a_node_of_another_name_is_never_let_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_one_node_clusters_directory_under_a_node_of_a_cluster_of_its_name_decides_nothing() {
+    let _turn = turn().await;
+    let lone = spots(1, 0);
+    let nodes = start_all(&lone).await;
+    healthy(&nodes).await;
+    stop_all(&nodes).await;
+    let mut spots = spots(3, 0);
+    let mut nodes = start_all(&spots).await;
+    formed(&nodes).await;
+    nodes.remove(2).0.kill().await;
+    let own = std::mem::replace(&mut spots[2].config.data, lone[0].config.data.clone());
+    let misplaced = spots[2].start().await;
+    waits(&misplaced, &format!("at {}, {}", spots[0].peers(), spots[1].peers())).await;
+    let Phase::Waiting(why) = misplaced.phase().borrow().clone() else { panic!("a member") };
+    assert!(
+        why.contains(&lone[0].config.data.display().to_string()) && why.contains("an empty one"),
+        "{why}"
+    );
+    assert!(misplaced.health().is_err() && misplaced.0.part().is_err());
+    misplaced.shutdown().await;
+    spots[2].config.data = own;
+    nodes.push(spots[2].start().await);
+    healthy(&nodes).await;
+    stop_all(&nodes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_misplaced_directory_whose_neighbours_come_up_later_is_found_out() {
+    let _turn = turn().await;
+    let lone = spots(1, 0);
+    let nodes = start_all(&lone).await;
+    healthy(&nodes).await;
+    stop_all(&nodes).await;
+    let mut spots = spots(3, 0);
+    let nodes = start_all(&spots).await;
+    formed(&nodes).await;
+    stop_all(&nodes).await;
+    spots[2].config.data = lone[0].config.data.clone();
+    let misplaced = spots[2].start().await;
+    until("it knows no better", async || misplaced.health().is_ok()).await;
+    let others = start_all(&spots[..2]).await;
+    until("it is found out", async || misplaced.health().is_err_and(|why| why.contains("an empty one")))
+        .await;
+    healthy(&others).await;
+    stop_all(&[others, vec![misplaced]].concat()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_of_another_cluster_is_refused() {
     let _turn = turn().await;
     let mut spots = spots(1, 0);
