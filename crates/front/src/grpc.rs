@@ -26,8 +26,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use http::{Request, Response};
+use leasehold_wire::lease::REQUEST_BYTES_MAX;
 use leasehold_wire::proto::envoy::service::ratelimit::v3::rate_limit_service_server;
 use leasehold_wire::proto::leasehold::v1;
+use leasehold_wire::proto::leasehold::v1::lease_service_server::{LeaseService, LeaseServiceServer};
 use leasehold_wire::status;
 use tonic::server::NamedService;
 use tonic::{Code, Status};
@@ -43,15 +45,30 @@ use crate::{Admin, CheckError, Decider};
 /// Services that a client may ask about.
 const CLIENT_SERVICES: [&str; 2] =
     [v1::limiter_server::SERVICE_NAME, rate_limit_service_server::SERVICE_NAME];
+/// The same where tokens are lent.
+const LENDING_SERVICES: [&str; 3] =
+    [v1::limiter_server::SERVICE_NAME, rate_limit_service_server::SERVICE_NAME, LEASE_SERVICE];
+/// The service that lends tokens. Its streams last as long as an edge, and have bounds of their own.
+pub(crate) const LEASE_SERVICE: &str = v1::lease_service_server::SERVICE_NAME;
 /// Services that an operator may ask about.
 const ADMIN_SERVICES: [&str; 1] = [v1::admin_server::SERVICE_NAME];
 
 /// Every gRPC service of the clients' port as routes. `reset`: whether callers may make counters fresh.
 pub fn client_routes<D: Decider>(decider: &Arc<D>, reset: bool) -> Router {
+    routes(decider, reset, &CLIENT_SERVICES)
+}
+
+/// The same, with a service that lends tokens.
+pub fn lending_routes<D: Decider, L: LeaseService>(decider: &Arc<D>, reset: bool, leases: L) -> Router {
+    let leases = LeaseServiceServer::new(leases).max_decoding_message_size(REQUEST_BYTES_MAX);
+    add(routes(decider, reset, &LENDING_SERVICES), leases)
+}
+
+fn routes<D: Decider>(decider: &Arc<D>, reset: bool, services: &'static [&'static str]) -> Router {
     let router = add(Router::new(), limiter_server(Arc::clone(decider), reset));
     let router = add(router, rls_server(Arc::clone(decider)));
-    let router = add(router, health_server(Arc::clone(decider), &CLIENT_SERVICES));
-    add(router, reflection::reflection_server(&CLIENT_SERVICES))
+    let router = add(router, health_server(Arc::clone(decider), services));
+    add(router, reflection::reflection_server(services))
 }
 
 /// Every gRPC service of the operators' port as routes.

@@ -40,6 +40,12 @@ impl KeySecret {
         Self(bytes)
     }
 
+    /// Its bytes, for those who shall name the same counters. They are as secret.
+    #[must_use]
+    pub const fn to_bytes(&self) -> [u8; 16] {
+        self.0
+    }
+
     /// Whose counters a domain's are.
     #[must_use]
     pub fn tenant(&self, domain: &str) -> TenantId {

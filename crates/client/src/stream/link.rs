@@ -161,6 +161,7 @@ impl Link<'_> {
             }
             let sendable = self.leaving.is_none() && self.shared.desk.lock().has_unsent(self.asks_max);
             let closing = self.shared.closing.clone();
+            let closes = closing.is_cancelled();
             let patience_ends = self.patience_ends();
             tokio::select! {
                 response = self.responses.message() => {
@@ -175,7 +176,7 @@ impl Link<'_> {
                     }
                 }
                 () = self.shared.wake.notified() => {}
-                () = closing.cancelled(), if self.leaving.is_none() => {}
+                () = closing.cancelled(), if !closes => {}
                 () = sleep_until(patience_ends) => {}
             }
         }

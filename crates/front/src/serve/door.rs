@@ -7,6 +7,7 @@ use axum::Router;
 use http::{Request, Response};
 use http_body_util::Either;
 use leasehold_wire::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
+use leasehold_wire::proto::leasehold::v1::lease_service_server::LeaseService;
 use leasehold_wire::proto::leasehold::v1::limiter_server::LimiterServer;
 use tower::{Service, ServiceExt};
 
@@ -44,11 +45,19 @@ pub struct ClientDoor<D> {
 impl<D: Decider> ClientDoor<D> {
     /// Over this decider.
     pub fn new(decider: Arc<D>, http: HttpConfig) -> Self {
-        Self {
-            rls: rls_server(Arc::clone(&decider)),
-            limiter: limiter_server(Arc::clone(&decider), http.reset),
-            router: client_router(decider, http),
-        }
+        let router = client_router(Arc::clone(&decider), http.clone());
+        Self::over(decider, &http, router)
+    }
+
+    /// Over this decider, with a service that lends tokens to edges.
+    pub fn lending<L: LeaseService>(decider: Arc<D>, http: HttpConfig, leases: L) -> Self {
+        let grpc = grpc::lending_routes(&decider, http.reset, leases);
+        let router = grpc.merge(json::client_routes(Arc::clone(&decider), http.clone()));
+        Self::over(decider, &http, router)
+    }
+
+    fn over(decider: Arc<D>, http: &HttpConfig, router: Router) -> Self {
+        Self { rls: rls_server(Arc::clone(&decider)), limiter: limiter_server(decider, http.reset), router }
     }
 }
 

@@ -56,7 +56,8 @@ impl<D: Door> Guard<D> {
         if is_grpc && !speaks_grpc(&request) {
             return not_grpc();
         }
-        let place = if PROBES.contains(&request.uri().path()) {
+        let path = request.uri().path();
+        let place = if PROBES.contains(&path) || is_lease_stream(path) {
             None
         } else if let Some(place) = Place::take(&self.in_flight) {
             Some(place)
@@ -74,6 +75,13 @@ impl<D: Door> Guard<D> {
             None => refuse(is_grpc, Code::DeadlineExceeded, LATE),
         }
     }
+}
+
+/// Whether the request begins a stream of an edge: it lasts, and its service bounds what it may do.
+fn is_lease_stream(path: &str) -> bool {
+    path.strip_prefix('/')
+        .and_then(|path| path.strip_prefix(grpc::LEASE_SERVICE))
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Whether the request is one that a gRPC client sends. A page in a browser can have a `POST` of plain text sent to any
