@@ -2,7 +2,8 @@
 //!
 //! Invariant: a replica is founded only by those that the first map named, with the voters that it named; any other starts
 //! empty and waits for its leader. A replica is removed only when neither the map nor a move names this node and the
-//! group's leader says that it has no part in the group: the state that a node follows may be old.
+//! group's leader has said just now that it has no part in the group: the state that a node follows may be old, and so may
+//! an answer that was read before the machine was suspended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +13,13 @@ use leasehold_consensus::runner::{CreateError, Runner};
 use leasehold_consensus::transport::Transport;
 use leasehold_consensus::types::GroupId;
 use leasehold_control::{Control, NodeRecord};
-use leasehold_model::{NodeId, ShardId};
+use leasehold_model::{Nanos, NodeId, ShardId};
 use leasehold_placement::{Layout, ShardMap, Shards, Standing, assign};
 use leasehold_wire::peer::{Founding, StatusReply, StatusRequest};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use crate::Clock;
 use crate::calls::STATUS;
 use crate::data::{DataDir, blocking};
 
@@ -25,6 +27,10 @@ use crate::data::{DataDir, blocking};
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long a leader may take to say who has a part in its group.
 const STATUS_MAX: Duration = Duration::from_secs(1);
+
+/// How old the leader's answer may be when a replica is removed. A node that has no part in a group takes longer to vote in it
+/// again: the planner has to decide on a move, the replica to catch up, the group to change its voters.
+const ANSWER_AGE_MAX: Nanos = Nanos::from_millis(1_500);
 
 /// What to do about the replica of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +106,18 @@ fn founders_of(control: &Control, first: Option<&ShardMap>, shard: ShardId) -> O
     Some(placement.replicas.iter().copied().collect())
 }
 
+/// Whether the replica of `group` may be removed on a leader's answer of this age: nothing may have come of it since.
+pub(crate) fn may_remove(
+    control: &Control,
+    first: Option<&ShardMap>,
+    me: NodeId,
+    group: GroupId,
+    answer_age: Nanos,
+) -> bool {
+    let unwanted = wanted(control, first, me, &BTreeSet::from([group])).contains(&Action::Remove(group));
+    unwanted && answer_age <= ANSWER_AGE_MAX
+}
+
 /// Where the other nodes are that aren't dead.
 pub(crate) fn addresses(control: &Control, me: NodeId) -> BTreeMap<NodeId, Arc<str>> {
     let others = control.nodes().values().filter(|node| node.id != me && node.standing != Standing::Dead);
@@ -111,6 +129,7 @@ pub(crate) fn addresses(control: &Control, me: NodeId) -> BTreeMap<NodeId, Arc<s
 pub(crate) struct Follower {
     pub(crate) me: NodeId,
     pub(crate) data: Arc<DataDir>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) runner: Runner,
     pub(crate) transport: Transport,
     pub(crate) control: watch::Receiver<Arc<Control>>,
@@ -192,10 +211,7 @@ impl Follower {
             Action::Create(group, voters) => self.runner.create_group(group, &voters).await,
             Action::Join(group) => self.runner.join_group(group).await,
             Action::Remove(group) => {
-                if self.has_no_part(control, group).await {
-                    self.runner.remove_group(group).await.map_err(FollowError::Remove)?;
-                    self.preferred.remove(&group);
-                }
+                self.remove(control, group).await?;
                 Ok(())
             }
         };
@@ -203,6 +219,24 @@ impl Follower {
             Ok(()) | Err(CreateError::Exists) => Ok(()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Removes a replica if the group's leader agrees. Where too much has passed since it was asked, that waits for the next
+    /// look.
+    async fn remove(&mut self, control: &Control, group: GroupId) -> Result<(), FollowError> {
+        let asked_at = self.clock.boot();
+        if !self.has_no_part(control, group).await {
+            return Ok(());
+        }
+        let now = Arc::clone(&self.control.borrow());
+        let answer_age = self.clock.boot().since(asked_at);
+        if !may_remove(&now, self.first.as_ref(), self.me, group, answer_age) {
+            tracing::debug!(group = group.0, age = answer_age.0, "a replica stays: the answer is too old");
+            return Ok(());
+        }
+        self.runner.remove_group(group).await.map_err(FollowError::Remove)?;
+        self.preferred.remove(&group);
+        Ok(())
     }
 
     /// Whether the group's leader says that this node neither votes in it nor learns.

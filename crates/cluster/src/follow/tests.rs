@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use leasehold_consensus::types::GroupId;
 use leasehold_control::{Cluster, ClusterId, Command, Control, NodeRecord, Reply};
-use leasehold_model::{Epoch, NodeId, ShardId, Stamp};
+use leasehold_model::{Epoch, Nanos, NodeId, ShardId, Stamp};
 use leasehold_placement::{Move, Phase, ShardMap, Standing};
 use leasehold_wire::peer::Founding;
 
-use super::{Action, addresses, first_map, wanted};
+use super::{Action, addresses, first_map, may_remove, wanted};
 
 fn record(id: u64) -> NodeRecord {
     NodeRecord {
@@ -95,6 +95,18 @@ fn who_a_move_brings_starts_empty_and_who_it_takes_stays_until_it_is_over() {
     apply(&mut control, Command::Moved { shard: ShardId(0) });
     check(&control, 3, &[0, 1, 2], &[Action::Remove(GroupId(1))]);
     check(&control, 4, &[0, 1], &[]);
+}
+
+#[test]
+fn a_replica_is_not_removed_on_an_answer_from_before_a_suspend_or_once_it_is_wanted_again() {
+    let mut control = control();
+    moved(&mut control);
+    let removed = |control: &Control, age| may_remove(control, Some(&first()), NodeId(3), GroupId(1), age);
+    assert!(removed(&control, Nanos::from_millis(900)));
+    assert!(!removed(&control, Nanos::from_secs(3_600)));
+    let back = Move { to: Some(NodeId(3)), from: Some(NodeId(4)), phase: Phase::Learning };
+    apply(&mut control, Command::Moving { shard: ShardId(0), moving: back });
+    assert!(!removed(&control, Nanos::ZERO));
 }
 
 #[test]

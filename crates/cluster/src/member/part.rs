@@ -68,6 +68,7 @@ pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Re
     let follower = Follower {
         me: inner.data.node(),
         data: Arc::clone(&inner.data),
+        clock: Arc::clone(&inner.clock),
         runner: runner.clone(),
         transport: inner.transport.clone(),
         control: inner.control.subscribe(),

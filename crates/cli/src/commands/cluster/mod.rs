@@ -43,6 +43,8 @@ pub(crate) enum MembersChange {
     Drain(MemberArgs),
     /// Let a node that was drained hold replicas again.
     Activate(MemberArgs),
+    /// Declare a node dead that never comes back: what it held is replaced at once. Should it come back, it ends.
+    Dead(MemberArgs),
     /// Forget a node that holds nothing any more.
     Forget(MemberArgs),
 }
@@ -121,6 +123,9 @@ pub(super) fn members(args: &MembersArgs, format: Format) -> Result<Outcome, Fai
         ),
         Some(MembersChange::Activate(member)) => {
             set_standing(member, pb::Standing::Active, format, "may hold replicas")
+        }
+        Some(MembersChange::Dead(member)) => {
+            set_standing(member, pb::Standing::Dead, format, "is declared dead: what it held is replaced")
         }
         Some(MembersChange::Forget(member)) => {
             let request = pb::ForgetRequest { member: member.node.clone() };

@@ -48,7 +48,7 @@ fn cluster_lines(cluster: &pb::ClusterResponse) -> Vec<(&'static str, String)> {
     let led = cluster.shards.iter().filter(|shard| shard.leader != 0).count();
     let moving = cluster.shards.iter().filter(|shard| shard.r#move.is_some()).count();
     let control = cluster.control.as_ref().map_or(0, |control| control.leader);
-    vec![
+    let mut lines = vec![
         ("cluster", format!("{}, id {}", cluster.name, cluster.id)),
         ("node", names.or_dash(cluster.node)),
         ("members", states.join(", ")),
@@ -66,7 +66,31 @@ fn cluster_lines(cluster: &pb::ClusterResponse) -> Vec<(&'static str, String)> {
             "control",
             format!("led by {}", names.get(control).unwrap_or_else(|| "nobody that answers".to_owned())),
         ),
-    ]
+    ];
+    if let Some([stalled, remedy]) = stalled_drain(cluster, &names) {
+        lines.extend([("drain", stalled), ("", remedy)]);
+    }
+    lines
+}
+
+/// What to do about nodes that are drained and can't become empty: too few others may hold what they have.
+fn stalled_drain(cluster: &pb::ClusterResponse, names: &Names) -> Option<[String; 2]> {
+    let draining = cluster
+        .members
+        .iter()
+        .filter(|member| member.standing() == pb::Standing::Draining && member.replicas > 0);
+    let draining: Vec<_> = draining.map(|member| names.or_dash(member.id)).collect();
+    let active = cluster.members.iter().filter(|member| member.standing() == pb::Standing::Active).count();
+    let needed = usize::try_from(cluster.replicas).unwrap_or(usize::MAX);
+    if draining.is_empty() || active >= needed {
+        return None;
+    }
+    let draining = draining.join(", ");
+    let needed = plural(needed, "active node");
+    Some([
+        format!("{draining} can't become empty: that takes {needed}, there are {active}"),
+        "add nodes, or end it: leasehold members activate NODE".to_owned(),
+    ])
 }
 
 /// What matters most of how a node is.
@@ -104,7 +128,11 @@ pub(super) fn members_text(cluster: &pb::ClusterResponse) -> String {
             member.client_address.clone(),
         ]
     });
-    table(&columns, rows)
+    let mut told = table(&columns, rows);
+    for line in stalled_drain(cluster, &names).into_iter().flatten() {
+        told.push_str(&format!("{line}\n"));
+    }
+    told
 }
 
 pub(super) fn shards_text(cluster: &pb::ClusterResponse, hashes: bool) -> String {

@@ -74,6 +74,8 @@ node-1        active    zone-1        32     11  1,234,567      4  10.0.0.1:7600
 node-2        draining  zone-1        32     11  1,234,567      4  10.0.0.2:7600
 node-3        away      zone-1        32     11          ?      ?  10.0.0.3:7600
 node-3 (104)  dead      zone-1        32     11          ?      ?  10.0.0.4:7600
+node-2 can't become empty: that takes 3 active nodes, there are 2
+add nodes, or end it: leasehold members activate NODE
 "
     );
 }
@@ -115,6 +117,7 @@ fn a_status_tells_the_cluster_or_that_there_is_none() {
         "cluster    example, id 00ff",
         "node       node-1\n",
         "members    1 active, 1 away, 1 dead, 1 draining\n",
+        "drain      node-2 can't become empty: that takes 3 active nodes, there are 2\n",
         "shards     1 of 2 led, 3 replicas each, 1 moving, map 3\n",
         "control    led by node-2\n",
     ] {
@@ -124,6 +127,28 @@ fn a_status_tells_the_cluster_or_that_there_is_none() {
     let waiting = pb::StatusResponse { ready: false, not_ready_reason: "waiting for b".to_owned(), ..status };
     let told = show::status_text(&waiting, None);
     assert!(told.contains("not ready: waiting for b") && !told.contains("alone"), "{told}");
+}
+
+/// What is said of the drain of node-2 with so many replicas to place and so many active nodes.
+fn check_drain(replicas: u32, active: usize, held: u32, stalled: bool) {
+    let mut cluster = pb::ClusterResponse { replicas, ..cluster() };
+    cluster.members = vec![pb::Member { replicas: held, ..cluster.members[1].clone() }];
+    let more =
+        (0..active).map(|id| member(200 + u64::try_from(id).unwrap(), "x", pb::Standing::Active, true));
+    cluster.members.extend(more);
+    for told in
+        [show::status_text(&pb::StatusResponse::default(), Some(&cluster)), show::members_text(&cluster)]
+    {
+        assert_eq!(told.contains("node-2 can't become empty"), stalled, "{told}");
+    }
+}
+
+#[test]
+fn a_drain_that_too_few_others_could_take_over_from_is_told() {
+    check_drain(3, 2, 16, true);
+    check_drain(3, 3, 16, false);
+    check_drain(3, 2, 0, false);
+    check_drain(1, 0, 16, true);
 }
 
 #[test]
