@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::change;
-use crate::steer::Parts;
+use crate::coordinator::Parts;
 
 /// The pause between two handovers of a node.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

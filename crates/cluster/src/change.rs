@@ -15,7 +15,7 @@ use leasehold_wire::peer::{Change, ChangeReply, ChangeRequest};
 use tokio::time::Instant;
 
 use crate::calls;
-use crate::steer::Parts;
+use crate::coordinator::Parts;
 
 /// How long a change may take: two entries on a majority's disks, or a handover.
 pub(crate) const WITHIN: Duration = Duration::from_secs(3);

@@ -48,7 +48,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// What this node is to a cluster so far, and what it tells strangers of that.
 #[derive(Debug)]
-pub(crate) struct Papers {
+pub(crate) struct ClusterIdentity {
     data: Arc<DataDir>,
     /// What it asks seeds with.
     request: FormRequest,
@@ -77,8 +77,8 @@ pub(crate) enum Way {
     },
 }
 
-impl Papers {
-    /// The papers as they are stored.
+impl ClusterIdentity {
+    /// The identity as it is stored.
     ///
     /// # Errors
     /// When they can't be read.
@@ -145,26 +145,26 @@ impl Papers {
     }
 }
 
-/// Has nodes without a cluster answered, as long as the papers live.
+/// Has nodes without a cluster answered, as long as the identity lives.
 pub(crate) fn serve(
     transport: &Transport,
-    papers: &Arc<Papers>,
+    identity: &Arc<ClusterIdentity>,
     fatal: Arc<dyn Fn(&MetaError) + Send + Sync>,
 ) {
-    let weak: Weak<Papers> = Arc::downgrade(papers);
+    let weak: Weak<ClusterIdentity> = Arc::downgrade(identity);
     transport.register(FORM, Access::Anyone, move |call: Incoming| {
-        let papers = weak.upgrade();
+        let identity = weak.upgrade();
         async move {
             let asker = FormRequest::decode(call.payload).map_err(|_| Refusal::Malformed)?;
-            Ok(papers.ok_or(Refusal::NotServed)?.answer(&asker).encode())
+            Ok(identity.ok_or(Refusal::NotServed)?.answer(&asker).encode())
         }
     });
-    let weak: Weak<Papers> = Arc::downgrade(papers);
+    let weak: Weak<ClusterIdentity> = Arc::downgrade(identity);
     transport.register(FOUND, Access::Anyone, move |call: Incoming| {
-        let (papers, fatal) = (weak.upgrade(), Arc::clone(&fatal));
+        let (identity, fatal) = (weak.upgrade(), Arc::clone(&fatal));
         async move {
             let founding = Founding::decode(call.payload).map_err(|_| Refusal::Malformed)?;
-            match papers.ok_or(Refusal::NotServed)?.offered(founding).await {
+            match identity.ok_or(Refusal::NotServed)?.offered(founding).await {
                 Ok(reply) => Ok(reply.encode()),
                 Err(error) => {
                     fatal(&error);
@@ -180,22 +180,22 @@ pub(crate) fn serve(
 /// # Errors
 /// When the metadata can't be written: the node can't go on.
 pub(crate) async fn form(
-    papers: &Arc<Papers>,
+    identity: &Arc<ClusterIdentity>,
     transport: &Transport,
     waiting: impl Fn(&str),
 ) -> Result<Way, MetaError> {
     let mut pause = PAUSE_MIN;
     let mut said = String::new();
     loop {
-        let accepted = papers.accepted.notified();
-        if let Some(founding) = papers.founding() {
+        let accepted = identity.accepted.notified();
+        if let Some(founding) = identity.founding() {
             return Ok(Way::Founder(founding));
         }
-        let heard = ask_all(papers, transport).await;
-        let text = match agree::next(&papers.request, &heard) {
-            Step::Agree(founding) => return Ok(Way::Founder(papers.agree(founding).await?)),
-            Step::Found(founders) => return found(papers, transport, founders).await.map(Way::Founder),
-            Step::Join { seed, cluster } => match join(papers, transport, &seed, cluster).await {
+        let heard = ask_all(identity, transport).await;
+        let text = match agree::next(&identity.request, &heard) {
+            Step::Agree(founding) => return Ok(Way::Founder(identity.agree(founding).await?)),
+            Step::Found(founders) => return found(identity, transport, founders).await.map(Way::Founder),
+            Step::Join { seed, cluster } => match join(identity, transport, &seed, cluster).await {
                 Ok(peers) => return Ok(Way::Joined { cluster, peers }),
                 Err(text) => text,
             },
@@ -212,10 +212,10 @@ pub(crate) async fn form(
     }
 }
 
-async fn ask_all(papers: &Arc<Papers>, transport: &Transport) -> BTreeMap<String, Heard> {
-    let question = papers.request.clone().encode();
+async fn ask_all(identity: &Arc<ClusterIdentity>, transport: &Transport) -> BTreeMap<String, Heard> {
+    let question = identity.request.clone().encode();
     let mut asked = JoinSet::new();
-    for seed in papers.request.seeds.iter().cloned() {
+    for seed in identity.request.seeds.iter().cloned() {
         let (transport, question) = (transport.clone(), question.clone());
         asked.spawn(async move {
             let heard = ask(&transport, &seed, question).await;
@@ -248,11 +248,11 @@ fn in_words(error: CallError) -> &'static str {
 
 /// Founds the cluster: the founding is stored before anybody hears of it.
 async fn found(
-    papers: &Arc<Papers>,
+    identity: &Arc<ClusterIdentity>,
     transport: &Transport,
     founders: Vec<NodeRecord>,
 ) -> Result<Founding, MetaError> {
-    let request = &papers.request;
+    let request = &identity.request;
     let failed = |error| MetaError::Io(std::io::Error::other(error));
     let (mut id, mut secret) = ([0; 16], [0; 16]);
     getrandom::fill(&mut id).map_err(failed)?;
@@ -263,7 +263,7 @@ async fn found(
         shards: request.shards,
         replicas: request.replicas,
     };
-    let founding = papers.agree(Founding { cluster, name: request.cluster.clone(), founders }).await?;
+    let founding = identity.agree(Founding { cluster, name: request.cluster.clone(), founders }).await?;
     tracing::info!(cluster = %founding.cluster.id, founders = founding.founders.len(), "cluster founded");
     for founder in founding.founders.iter().filter(|founder| founder.id != request.record.id) {
         let (transport, address) = (transport.clone(), Arc::clone(&founder.peer_address));
@@ -276,12 +276,13 @@ async fn found(
 
 /// Asks to be let in; the peers to talk to, or for what it waits.
 async fn join(
-    papers: &Papers,
+    identity: &ClusterIdentity,
     transport: &Transport,
     seed: &str,
     cluster: ClusterId,
 ) -> Result<Vec<(NodeId, String)>, String> {
-    let request = JoinRequest { name: papers.request.cluster.clone(), record: papers.request.record.clone() };
+    let request =
+        JoinRequest { name: identity.request.cluster.clone(), record: identity.request.record.clone() };
     let answer = transport.call_address(seed, JOIN, request.encode(), JOIN_MAX).await;
     let waits = |why: &str| format!("waiting to join through {seed}: {why}");
     let (_, answer) = answer.map_err(|error| waits(in_words(error)))?;

@@ -6,19 +6,19 @@ use leasehold_consensus::types::GroupId;
 use leasehold_shard::{Batch, Reply};
 use leasehold_wire::peer::{Answered, AskRequest};
 
+use crate::attempt::AttemptError;
 use crate::calls;
 use crate::counts::Meters;
 use crate::lane::{Carry, Item, answer_all};
+use crate::leader_client::LeaderClient;
 use crate::merge::{Part, merge};
-use crate::missed::Missed;
 use crate::sessions::Session;
-use crate::whom::Whom;
 
 /// What one lane towards a shard's leader needs.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     pub(crate) group: GroupId,
-    pub(crate) whom: Arc<Whom>,
+    pub(crate) leaders: Arc<LeaderClient>,
     pub(crate) session: Arc<Session>,
     pub(crate) meters: Arc<Meters>,
 }
@@ -35,8 +35,8 @@ impl Carry for Forwarder {
         Meters::count(&self.meters.forwards);
         Meters::count_all(&self.meters.forwarded, batch.commands.len());
         let read = |answer| Answered::<Vec<Reply>>::decode(answer).ok();
-        let asked = self.whom.ask(calls::ASK, self.group, AskRequest(batch).encode(), deadline, read);
-        let outcome = asked.await.and_then(|replies| cuts.cut(replies).ok_or(Missed::Unknown));
+        let asked = self.leaders.ask(calls::ASK, self.group, AskRequest(batch).encode(), deadline, read);
+        let outcome = asked.await.and_then(|replies| cuts.cut(replies).ok_or(AttemptError::Unknown));
         answer_all(items, outcome);
     }
 }

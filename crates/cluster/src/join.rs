@@ -31,7 +31,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Lets nodes in.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct JoinHandler {
     /// The cluster's name.
     pub(crate) name: String,
     /// What this node asks others with.
@@ -73,23 +73,23 @@ pub(crate) fn consider(own: &str, control: &Control, name: &str, record: &NodeRe
     namesake.map_or(Admission::Register, |known| Admission::Namesake(known.clone()))
 }
 
-/// Has nodes let in, as long as the door lives.
-pub(crate) fn serve(door: &Arc<Door>) {
-    let weak: Weak<Door> = Arc::downgrade(door);
-    door.transport.register(JOIN, Access::Anyone, move |call: Incoming| {
-        let door = weak.upgrade();
+/// Has nodes let in, as long as the handler lives.
+pub(crate) fn serve(joins: &Arc<JoinHandler>) {
+    let weak: Weak<JoinHandler> = Arc::downgrade(joins);
+    joins.transport.register(JOIN, Access::Anyone, move |call: Incoming| {
+        let joins = weak.upgrade();
         async move {
-            let door = door.ok_or(Refused::NotServed)?;
+            let joins = joins.ok_or(Refused::NotServed)?;
             let request = JoinRequest::decode(call.payload.clone()).map_err(|_| Refused::Malformed)?;
-            if door.runner.is_leader(GroupId::CONTROL) {
-                return Ok(door.admit(request).await.encode());
+            if joins.runner.is_leader(GroupId::CONTROL) {
+                return Ok(joins.admit(request).await.encode());
             }
-            door.forward(call).await
+            joins.forward(call).await
         }
     });
 }
 
-impl Door {
+impl JoinHandler {
     /// Another leads: it is asked, once.
     async fn forward(&self, call: Incoming) -> Result<bytes::Bytes, Refused> {
         let later = |why: &str| Ok(JoinReply::Later(why.to_owned()).encode());

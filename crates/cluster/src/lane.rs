@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::missed::Missed;
+use crate::attempt::AttemptError;
 
 /// Commands that wait in one lane or are under way from it. At the bound further ones are refused as overloaded: that is
 /// some 100 ms of work for one shard, and who waits longer has no use for the answer.
@@ -26,7 +26,7 @@ const WEIGHT_PER_MESSAGE_MAX: usize = 32 << 10;
 pub(crate) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// What became of one attempt.
-pub(crate) type Attempt = Result<Vec<Reply>, Missed>;
+pub(crate) type Attempt = Result<Vec<Reply>, AttemptError>;
 
 /// A batch on its way through a lane.
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl Item {
 }
 
 /// Gives each item its own replies, or all of them the same refusal.
-pub(crate) fn answer_all(items: Vec<Item>, outcome: Result<Vec<Vec<Reply>>, Missed>) {
+pub(crate) fn answer_all(items: Vec<Item>, outcome: Result<Vec<Vec<Reply>>, AttemptError>) {
     match outcome {
         Ok(replies) => items.into_iter().zip(replies).for_each(|(item, replies)| item.answer(Ok(replies))),
-        Err(missed) => items.into_iter().for_each(|item| item.answer(Err(missed))),
+        Err(failed) => items.into_iter().for_each(|item| item.answer(Err(failed))),
     }
 }
 

@@ -4,11 +4,13 @@
 //! Invariant: a grant rests on Raft alone. Gossip and hints only say whom to ask first; a node that asks the wrong one is
 //! told so. What may have been charged is asked again under the same id or reported as unknown, never taken back.
 
+mod attempt;
 mod balance;
 mod calls;
 mod change;
 mod clock;
 mod config;
+mod coordinator;
 mod counts;
 mod data;
 mod error;
@@ -17,13 +19,13 @@ mod form;
 mod forward;
 mod join;
 mod lane;
-mod led;
+mod leader_client;
 mod lines;
+mod local_groups;
 mod machine;
 mod member;
 mod merge;
 mod misplaced;
-mod missed;
 mod own;
 mod plan;
 mod proposer;
@@ -33,18 +35,16 @@ mod router;
 mod sessions;
 mod spread;
 mod status;
-mod steer;
 mod whereabouts;
-mod whom;
 
 pub use clock::{Clock, SystemClock};
 pub use config::{ClusterConfig, Fatal};
 pub use counts::Counts;
 pub use error::{StartError, Unanswered};
+pub use leader_client::Hint;
 pub use leasehold_gossip::{Counts as GossipCounts, Key as GossipKey, Load, Reason};
 pub use leasehold_wire::peer::{Role, StateHash};
 pub use machine::machines;
 pub use member::{Addresses, Cluster, Gauges, Holdings, Phase};
 pub use report::{GroupReport, MemberReport, ReplicaReport, Report};
 pub use router::{Router, RouterParts};
-pub use whom::Hint;

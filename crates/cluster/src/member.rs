@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::data::DataDir;
-use crate::form::Papers;
+use crate::form::ClusterIdentity;
 use crate::machine::ShardMachine;
 use crate::whereabouts::Whereabouts;
 use crate::{Clock, ClusterConfig, Counts, Fatal, Report, StartError, Unanswered};
@@ -78,7 +78,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     fatal: Ending,
     data: Arc<DataDir>,
-    papers: Arc<Papers>,
+    identity: Arc<ClusterIdentity>,
     log: Log,
     transport: Transport,
     whereabouts: Whereabouts,
@@ -236,7 +236,7 @@ impl Cluster {
     /// # Errors
     /// [`Unanswered`] while the node belongs to none.
     pub async fn report(&self, hashes: bool) -> Result<Report, Unanswered> {
-        Ok(self.0.part()?.steer.report(hashes).await)
+        Ok(self.0.part()?.coordinator.report(hashes).await)
     }
 
     /// Has a shard led by this replica of it.
@@ -244,13 +244,13 @@ impl Cluster {
     /// # Errors
     /// Why it isn't, in words.
     pub async fn move_leader(&self, shard: ShardId, to: NodeId) -> Result<(), String> {
-        self.0.part().map_err(|error| error.to_string())?.steer.move_leader(shard, to).await
+        self.0.part().map_err(|error| error.to_string())?.coordinator.move_leader(shard, to).await
     }
 
     /// Hands all shards that this node leads to others, before a stop.
     pub async fn hand_over(&self, within: Duration) {
         if let Ok(part) = self.0.part() {
-            part.steer.hand_over(within).await;
+            part.coordinator.hand_over(within).await;
         }
     }
 

@@ -21,7 +21,7 @@ use leasehold_wire::peer::{Change, ChangeReply, ChangeRequest, StatusRequest};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::steer::Parts;
+use crate::coordinator::Parts;
 use crate::{change, status};
 
 use decide::decide;

@@ -12,19 +12,19 @@ use leasehold_shard::{Batch, Command, Reply};
 use leasehold_wire::entry;
 use tokio::time::Instant;
 
+use crate::attempt::AttemptError;
 use crate::counts::Meters;
 use crate::lane::{Carry, Item, answer_all};
-use crate::led::Led;
+use crate::local_groups::LocalGroups;
 use crate::machine::ShardMachine;
 use crate::merge::{Part, merge};
-use crate::missed::Missed;
 use crate::sessions::Session;
 
 /// What one lane of a led shard needs.
 #[derive(Debug)]
 pub(crate) struct Proposer {
     pub(crate) group: GroupId,
-    pub(crate) led: Arc<Led>,
+    pub(crate) local: Arc<LocalGroups>,
     pub(crate) session: Arc<Session>,
     pub(crate) meters: Arc<Meters>,
 }
@@ -35,7 +35,7 @@ impl Carry for Proposer {
     const UNDER_WAY_MAX: usize = 2;
 
     async fn carry(&self, items: Vec<Item>) {
-        let Some(known) = self.look(&items) else { return answer_all(items, Err(Missed::NotLeader)) };
+        let Some(known) = self.look(&items) else { return answer_all(items, Err(AttemptError::NotLeader)) };
         let mut open = Vec::with_capacity(items.len());
         for (item, known) in items.into_iter().zip(known) {
             match all(known) {
@@ -57,7 +57,7 @@ impl Proposer {
         let own = Batch { settled: self.session.settled().into_iter().collect(), ..Batch::default() };
         let parts = items.iter().zip(known).map(|(item, known)| Part { batch: &item.batch, known });
         let (mut batch, cuts) = merge(parts.chain([Part::unknown(&own)]));
-        batch.bounds = self.led.runner.with_machine(self.group, ShardMachine::bounds);
+        batch.bounds = self.local.runner.with_machine(self.group, ShardMachine::bounds);
         let outcome = self.propose(&batch, deadline).await;
         let answers = outcome.and_then(|replies| {
             cuts.cut(replies).ok_or_else(|| {
@@ -65,7 +65,7 @@ impl Proposer {
                     group = self.group.0,
                     "an entry has another number of answers than of commands"
                 );
-                Missed::Unknown
+                AttemptError::Unknown
             })
         });
         answer_all(items, answers);
@@ -73,23 +73,23 @@ impl Proposer {
 
     /// For each item, the replies that need no entry. None when this replica doesn't serve.
     fn look(&self, items: &[Item]) -> Option<Vec<Vec<Option<Reply>>>> {
-        let at = self.led.stamp(self.group)?;
-        let known = self.led.runner.with_machine(self.group, |machine: &ShardMachine| {
+        let at = self.local.stamp(self.group)?;
+        let known = self.local.runner.with_machine(self.group, |machine: &ShardMachine| {
             items.iter().map(|item| settled(machine, &item.batch, at)).collect()
         });
-        let known: Vec<Vec<Option<Reply>>> = known.filter(|_| self.led.serves(self.group))?;
+        let known: Vec<Vec<Option<Reply>>> = known.filter(|_| self.local.serves(self.group))?;
         Meters::count_all(&self.meters.unlogged, known.iter().flatten().flatten().count());
         Some(known)
     }
 
-    async fn propose(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Reply>, Missed> {
-        let at = self.led.stamp(self.group).ok_or(Missed::NotLeader)?;
-        let answer = self.led.propose(self.group, entry::encode_entry(at, batch), deadline).await?;
+    async fn propose(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Reply>, AttemptError> {
+        let at = self.local.stamp(self.group).ok_or(AttemptError::NotLeader)?;
+        let answer = self.local.propose(self.group, entry::encode_entry(at, batch), deadline).await?;
         Meters::count(&self.meters.entries);
         Meters::count_all(&self.meters.commands, batch.commands.len());
         entry::decode_replies(answer).map_err(|error| {
             tracing::error!(group = self.group.0, %error, "an entry's answer can't be read");
-            Missed::Unknown
+            AttemptError::Unknown
         })
     }
 }

@@ -14,9 +14,9 @@ use leasehold_model::{Epoch, NodeId, RulesVersion, ShardId};
 use leasehold_placement::Move;
 use leasehold_wire::peer::{ReplicaStatus, Role, StateHash, StatusRequest};
 
+use crate::coordinator::Parts;
 use crate::plan::GroupView;
 use crate::status::{self, Statuses};
-use crate::steer::Parts;
 
 /// Who doesn't answer within this is shown as away.
 const WITHIN: Duration = Duration::from_millis(500);

@@ -24,16 +24,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::attempt::AttemptError;
 use crate::counts::Meters;
 use crate::forward::Forwarder;
 use crate::lane::{Carry, IDLE_MAX, Lane, Refused, fits};
-use crate::led::Led;
+use crate::leader_client::{Hint, LeaderClient};
 use crate::lines::Lines;
+use crate::local_groups::LocalGroups;
 use crate::machine::ShardMachine;
-use crate::missed::Missed;
 use crate::proposer::Proposer;
 use crate::sessions::{OpenIds, Session};
-use crate::whom::{Hint, Whom};
 use crate::{Clock, Counts, Unanswered};
 
 /// Pause between attempts when nobody knows who leads: short beside an election, long beside an answer.
@@ -66,8 +66,8 @@ pub struct Router(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    led: Arc<Led>,
-    whom: Arc<Whom>,
+    local: Arc<LocalGroups>,
+    leaders: Arc<LeaderClient>,
     meters: Arc<Meters>,
     control: watch::Receiver<Arc<Control>>,
     shards: RwLock<BTreeMap<ShardId, Arc<ShardPath>>>,
@@ -98,17 +98,17 @@ impl Router {
     #[must_use]
     pub fn new(parts: RouterParts) -> Self {
         let RouterParts { node, runner, transport, clock, control, hint } = parts;
-        let led = Arc::new(Led { node, runner, lines: Lines::new(clock) });
-        let whom = Whom {
-            led: Arc::clone(&led),
+        let local = Arc::new(LocalGroups { node, runner, lines: Lines::new(clock) });
+        let leaders = LeaderClient {
+            local: Arc::clone(&local),
             transport,
             control: control.clone(),
             hint,
             routes: Mutex::default(),
         };
         Self(Arc::new(Inner {
-            led,
-            whom: Arc::new(whom),
+            local,
+            leaders: Arc::new(leaders),
             meters: Arc::default(),
             control,
             shards: RwLock::default(),
@@ -122,10 +122,10 @@ impl Router {
     /// called about once a second.
     pub fn tick(&self) {
         let tick = Arc::new(Batch::default());
-        for group in self.0.led.runner.groups() {
+        for group in self.0.local.runner.groups() {
             let Some(shard) = group.shard() else { continue };
             let holds = |machine: &ShardMachine| machine.holds_anything();
-            if self.0.led.serves(group) && self.0.led.runner.with_machine(group, holds) == Some(true) {
+            if self.0.local.serves(group) && self.0.local.runner.with_machine(group, holds) == Some(true) {
                 // Where too much waits, entries move time on anyway.
                 let _ = self.0.shard(shard).to_log(&self.0, &tick, Instant::now() + TICK_MAX);
             }
@@ -202,22 +202,22 @@ impl Inner {
     ) -> Result<Vec<Reply>, Unanswered> {
         let mut attempts = Attempts::new(self, path.group, deadline);
         loop {
-            let put = if self.led.serves(path.group) {
+            let put = if self.local.serves(path.group) {
                 path.to_log(self, batch, deadline)
             } else {
                 path.to_leader(self, batch, deadline)
             };
             let outcome = match put {
-                Err(missed) => Err(missed),
+                Err(failed) => Err(failed),
                 // An answer that was dropped is one that nobody knows.
                 Ok(answer) => match timeout_at(deadline, answer).await {
-                    Ok(answered) => answered.unwrap_or(Err(Missed::Unknown)),
-                    Err(_) => Err(Missed::Unknown),
+                    Ok(answered) => answered.unwrap_or(Err(AttemptError::Unknown)),
+                    Err(_) => Err(AttemptError::Unknown),
                 },
             };
             match outcome {
                 Ok(replies) => return Ok(replies),
-                Err(missed) => attempts.missed(missed).await?,
+                Err(failed) => attempts.failed(failed).await?,
             }
         }
     }
@@ -239,13 +239,13 @@ impl Inner {
     }
 }
 
-type Put = Result<tokio::sync::oneshot::Receiver<crate::lane::Attempt>, Missed>;
+type Put = Result<tokio::sync::oneshot::Receiver<crate::lane::Attempt>, AttemptError>;
 
 impl ShardPath {
     fn to_log(&self, inner: &Inner, batch: &Arc<Batch>, deadline: Instant) -> Put {
         put(&self.log, inner, batch, deadline, || Proposer {
             group: self.group,
-            led: Arc::clone(&inner.led),
+            local: Arc::clone(&inner.local),
             session: Arc::clone(&self.session),
             meters: Arc::clone(&inner.meters),
         })
@@ -254,7 +254,7 @@ impl ShardPath {
     fn to_leader(&self, inner: &Inner, batch: &Arc<Batch>, deadline: Instant) -> Put {
         put(&self.leader, inner, batch, deadline, || Forwarder {
             group: self.group,
-            whom: Arc::clone(&inner.whom),
+            leaders: Arc::clone(&inner.leaders),
             session: Arc::clone(&self.session),
             meters: Arc::clone(&inner.meters),
         })
@@ -273,12 +273,12 @@ fn put<C: Carry>(
     if let Some(running) = &*lane {
         match running.put(batch, deadline) {
             Ok(answer) => return Ok(answer),
-            Err(Refused::Full) => return Err(Missed::Overloaded),
+            Err(Refused::Full) => return Err(AttemptError::Overloaded),
             Err(Refused::Ended) => {}
         }
     }
     let started = lane.insert(Lane::start(Arc::new(carry()), IDLE_MAX, inner.stop.clone()));
-    started.put(batch, deadline).map_err(|_| Missed::Overloaded)
+    started.put(batch, deadline).map_err(|_| AttemptError::Overloaded)
 }
 
 /// The attempts of one ask.
@@ -296,26 +296,26 @@ impl<'a> Attempts<'a> {
     }
 
     /// Whether to try again, after a pause if that is due.
-    async fn missed(&mut self, missed: Missed) -> Result<(), Unanswered> {
+    async fn failed(&mut self, failed: AttemptError) -> Result<(), Unanswered> {
         let meters = &self.inner.meters;
         self.made += 1;
-        match missed {
-            Missed::Unknown => {
+        match failed {
+            AttemptError::Unknown => {
                 self.unknown = true;
                 Meters::count(&meters.unknown);
             }
-            Missed::Overloaded => {
+            AttemptError::Overloaded => {
                 Meters::count(&meters.overloaded);
                 return Err(self.ended(Unanswered::Overloaded));
             }
-            Missed::NotLeader => {}
+            AttemptError::NotLeader => {}
         }
         if self.inner.stop.is_cancelled() {
             return Err(self.ended(Unanswered::Stopping));
         }
         let mut now = Instant::now();
         // The first attempt may just have had an old hint.
-        if self.made > 1 || !self.inner.whom.anybody(self.group) {
+        if self.made > 1 || !self.inner.leaders.anybody(self.group) {
             let pause = Duration::from_millis(rand::rng().random_range(PAUSE_MS));
             now = self.deadline.min(now + pause);
             sleep_until(now).await;

@@ -13,9 +13,9 @@ use leasehold_wire::peer::{ReplicaStatus, Role, StateHash, StatusReply, StatusRe
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::calls;
+use crate::coordinator::Parts;
 use crate::machine::ShardMachine;
 use crate::plan::GroupView;
-use crate::steer::Parts;
 
 /// What each node that answered says of its replicas.
 pub(crate) type Statuses = BTreeMap<NodeId, Vec<ReplicaStatus>>;

@@ -66,7 +66,7 @@ pub(crate) fn names(founding: &Founding, me: &FormRequest) -> bool {
     founding.name == me.cluster && founding.founders.iter().any(|founder| founder.id == me.record.id)
 }
 
-/// What a node with these papers tells one without a cluster: a founding only those it counts on.
+/// What a node of this identity tells one without a cluster: a founding only those it counts on.
 pub(crate) fn answer(
     own: &FormRequest,
     founding: Option<&Founding>,

@@ -15,11 +15,11 @@ async fn a_founding_counts_only_in_the_cluster_that_it_made() {
     for (belongs, counts) in [(1, true), (2, false)] {
         let dir = tempfile::tempdir().unwrap();
         let data = Arc::new(DataDir::open(dir.path(), "main", WallTime(1)).unwrap());
-        let papers = Papers::read(data, request(0, 1, 3)).unwrap();
-        papers.agree(founding(1)).await.unwrap();
-        assert_eq!(papers.founded(), None, "it belongs to nobody yet");
-        papers.belong(ClusterId(belongs)).await.unwrap();
-        assert_eq!(papers.founded(), counts.then(|| founding(1)));
-        assert_eq!(papers.founding(), Some(founding(1)));
+        let identity = ClusterIdentity::read(data, request(0, 1, 3)).unwrap();
+        identity.agree(founding(1)).await.unwrap();
+        assert_eq!(identity.founded(), None, "it belongs to nobody yet");
+        identity.belong(ClusterId(belongs)).await.unwrap();
+        assert_eq!(identity.founded(), counts.then(|| founding(1)));
+        assert_eq!(identity.founding(), Some(founding(1)));
     }
 }

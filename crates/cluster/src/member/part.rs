@@ -13,12 +13,12 @@ use leasehold_wire::peer::Founding;
 
 use super::{Inner, Phase, pulse};
 use crate::StartError;
+use crate::coordinator::{Coordinator, Parts};
 use crate::data::blocking;
 use crate::follow::{self, Follower};
-use crate::join::{self, Door};
+use crate::join::{self, JoinHandler};
 use crate::machine::machines;
 use crate::router::{Router, RouterParts};
-use crate::steer::{Parts, Steer};
 
 /// Founders that vote in the control group at first. More would slow it down; the planner changes who votes later.
 const CONTROL_VOTERS_MAX: usize = 7;
@@ -31,15 +31,15 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Part {
     pub(super) runner: Runner,
     pub(super) router: Router,
-    pub(super) steer: Steer,
+    pub(super) coordinator: Coordinator,
     /// Kept: it is answered for as long as it is there.
-    _door: Arc<Door>,
+    _joins: Arc<JoinHandler>,
 }
 
 /// Starts the replicas and all that follows from them. `peers` are those that were told when the node was let in.
 pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Result<(), StartError> {
     inner.phase.send_replace(Phase::Waiting(pulse::LEADERLESS.to_owned()));
-    let founding = inner.papers.founded();
+    let founding = inner.identity.founded();
     introduce(inner, founding.as_ref(), &peers)?;
     let runner = open_runner(inner).await?;
     join_control(&runner, founding.as_ref(), inner.data.node()).await?;
@@ -53,17 +53,17 @@ pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Re
         hint: Arc::new(move |group| hinting.upgrade()?.whereabouts.hint(group)),
     });
     router.serve();
-    let door = Arc::new(Door {
+    let joins = Arc::new(JoinHandler {
         name: inner.config.name.clone(),
-        request: inner.papers.request().clone(),
+        request: inner.identity.request().clone(),
         runner: runner.clone(),
         transport: inner.transport.clone(),
         router: router.clone(),
         control,
     });
-    join::serve(&door);
-    let steer = steer(inner, &runner, &router, founding.clone());
-    steer.serve();
+    join::serve(&joins);
+    let coordinator = coordinator(inner, &runner, &router, founding.clone());
+    coordinator.serve();
     let first = founding.as_ref().and_then(follow::first_map);
     let follower = Follower {
         me: inner.data.node(),
@@ -77,8 +77,8 @@ pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Re
         told: BTreeMap::new(),
         preferred: BTreeMap::new(),
     };
-    steer.run(&inner.stop);
-    if inner.part.set(Part { runner, router, steer, _door: door }).is_err() {
+    coordinator.run(&inner.stop);
+    if inner.part.set(Part { runner, router, coordinator, _joins: joins }).is_err() {
         return Ok(());
     }
     run(inner, follower);
@@ -86,9 +86,14 @@ pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Re
     Ok(())
 }
 
-fn steer(inner: &Arc<Inner>, runner: &Runner, router: &Router, founding: Option<Founding>) -> Steer {
+fn coordinator(
+    inner: &Arc<Inner>,
+    runner: &Runner,
+    router: &Router,
+    founding: Option<Founding>,
+) -> Coordinator {
     let (hearing, router) = (Arc::downgrade(inner), router.clone());
-    Steer::new(Parts {
+    Coordinator::new(Parts {
         node: inner.data.node(),
         name: inner.config.name.clone(),
         runner: runner.clone(),
@@ -196,7 +201,7 @@ async fn mind_the_disk(inner: &Inner) {
         if *full.borrow_and_update() {
             tracing::error!("the disk is full: the node leaves service until there is room for the log");
             if let Some(part) = inner.part.get() {
-                part.steer.step_back(HAND_OVER_MAX).await;
+                part.coordinator.step_back(HAND_OVER_MAX).await;
             }
         } else {
             tracing::info!("there is room for the log again: the node is back in service");

@@ -75,13 +75,13 @@ pub(super) async fn watch(inner: &Inner) {
 
 /// Why the directory doesn't belong here, in words.
 async fn misplaced(inner: &Inner) -> Result<Option<String>, StartError> {
-    let Some(cluster) = inner.papers.cluster() else { return Ok(None) };
-    let founders = inner.papers.founded().map(|founding| founding.founders).unwrap_or_default();
+    let Some(cluster) = inner.identity.cluster() else { return Ok(None) };
+    let founders = inner.identity.founded().map(|founding| founding.founders).unwrap_or_default();
     let founders = founders.iter().map(|founder| founder.peer_address.to_string());
     let peers = inner.data.peers()?.into_iter().map(|(_, address)| address.to_string());
     let question = Question {
         me: Identity { cluster: ClusterId(cluster.0), node: inner.data.node() },
-        request: inner.papers.request().clone(),
+        request: inner.identity.request().clone(),
         known: founders.chain(peers).collect(),
     };
     let strangers = question.ask(&inner.transport).await;

@@ -222,13 +222,13 @@ fn is_stale(inner: &Inner, control: &Control) -> bool {
     if control.cluster().is_none() {
         return true;
     }
-    let own = &inner.papers.request().record;
+    let own = &inner.identity.request().record;
     let known = control.nodes().get(&own.id);
     known.is_some_and(|known| NodeRecord { standing: own.standing, ..known.clone() } != *own)
 }
 
 async fn register(inner: &Inner, part: &Part) {
-    let record = inner.papers.request().record.clone();
+    let record = inner.identity.request().record.clone();
     let (id, command) = (record.id, Command::Register(record));
     match part.router.command(command, Instant::now() + REGISTER_MAX).await {
         Ok(Reply::Refused(Refusal::Replaced(_))) => {
@@ -249,7 +249,7 @@ async fn seek(inner: &Inner) -> Vec<String> {
     let Some(me) = inner.transport.identity() else { return strangers };
     let away = |node: NodeId| node != me.node && !inner.transport.peers().contains(&(node, true));
     for seed in &inner.config.seeds {
-        let question = inner.papers.request().clone().encode();
+        let question = inner.identity.request().clone().encode();
         let answer = inner.transport.call_address(seed, FORM, question, ASK_MAX).await;
         match answer {
             Ok((Some(answers), _)) if answers.cluster != me.cluster => strangers.push(seed.clone()),
@@ -270,7 +270,7 @@ async fn seek(inner: &Inner) -> Vec<String> {
 
 /// Says whom a node waits for that belongs to a cluster and knows nothing of it yet.
 fn tell_missing(inner: &Inner, strangers: &[String]) {
-    let founders = inner.papers.founding().map(|founding| founding.founders).unwrap_or_default();
+    let founders = inner.identity.founding().map(|founding| founding.founders).unwrap_or_default();
     let name = |node: NodeId| {
         let record = founders.iter().find(|founder| founder.id == node);
         record.map_or_else(|| format!("node {node}"), |record| record.peer_address.to_string())

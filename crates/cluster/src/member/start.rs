@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::pulse::Vitals;
 use super::{Addresses, Ending, Inner, Phase, part, place};
 use crate::data::DataDir;
-use crate::form::{self, Papers};
+use crate::form::{self, ClusterIdentity};
 use crate::own;
 use crate::whereabouts::Whereabouts;
 use crate::{Clock, ClusterConfig, Fatal, StartError};
@@ -44,7 +44,7 @@ pub(super) async fn start(
         }
     };
     let inner = Arc::new(Inner {
-        papers: Arc::new(Papers::read(Arc::clone(&data), request)?),
+        identity: Arc::new(ClusterIdentity::read(Arc::clone(&data), request)?),
         config,
         clock,
         fatal: ending,
@@ -74,8 +74,8 @@ pub(super) async fn start(
 /// A member goes on at once, so that what it can't read back is told before anything else; others look for a cluster.
 async fn begin(inner: &Arc<Inner>) -> Result<(), StartError> {
     let ending = inner.fatal.clone();
-    form::serve(&inner.transport, &inner.papers, Arc::new(move |error| ending.tell(&error.to_string())));
-    if inner.papers.cluster().is_some() {
+    form::serve(&inner.transport, &inner.identity, Arc::new(move |error| ending.tell(&error.to_string())));
+    if inner.identity.cluster().is_some() {
         return place::take_part(inner).await;
     }
     let joining = Arc::clone(inner);
@@ -93,13 +93,13 @@ async fn join(inner: &Arc<Inner>) -> Result<(), StartError> {
         tracing::info!("{text}");
         inner.phase.send_replace(Phase::Waiting(text.to_owned()));
     };
-    let way = inner.stop.run_until_cancelled(form::form(&inner.papers, &inner.transport, waiting)).await;
+    let way = inner.stop.run_until_cancelled(form::form(&inner.identity, &inner.transport, waiting)).await;
     let Some(way) = way.transpose()? else { return Ok(()) };
     let (cluster, peers) = match way {
         form::Way::Founder(founding) => (founding.cluster.id, Vec::new()),
         form::Way::Joined { cluster, peers } => (cluster, peers),
     };
-    inner.papers.belong(cluster).await?;
+    inner.identity.belong(cluster).await?;
     inner.transport.identify(Identity { cluster: ClusterId(cluster.0), node: inner.data.node() });
     tracing::info!(%cluster, node = inner.data.node().0, "belongs to the cluster");
     part::take(inner, peers).await

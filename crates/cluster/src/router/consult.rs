@@ -12,8 +12,8 @@ use leasehold_wire::peer::{Answered, CommandRequest, PreviewRequest};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Attempts, Inner, Router};
+use crate::attempt::AttemptError;
 use crate::machine::ShardMachine;
-use crate::missed::Missed;
 use crate::{Unanswered, calls};
 
 impl Router {
@@ -32,7 +32,7 @@ impl Router {
         let mut attempts = Attempts::new(&self.0, group, deadline);
         let mut payload = None;
         loop {
-            let outcome = if self.0.led.serves(group) {
+            let outcome = if self.0.local.serves(group) {
                 self.0.preview(group, limits, acquire)
             } else {
                 let payload = payload.get_or_insert_with(|| {
@@ -43,8 +43,10 @@ impl Router {
             match outcome {
                 Ok(reply) => return Ok(reply),
                 // Nothing is ever done for a look.
-                Err(Missed::Unknown | Missed::NotLeader) => attempts.missed(Missed::NotLeader).await?,
-                Err(Missed::Overloaded) => attempts.missed(Missed::Overloaded).await?,
+                Err(AttemptError::Unknown | AttemptError::NotLeader) => {
+                    attempts.failed(AttemptError::NotLeader).await?
+                }
+                Err(AttemptError::Overloaded) => attempts.failed(AttemptError::Overloaded).await?,
             }
         }
     }
@@ -62,7 +64,7 @@ impl Router {
         let mut attempts = Attempts::new(&self.0, group, deadline);
         let mut payload = None;
         loop {
-            let outcome = if self.0.led.serves(group) {
+            let outcome = if self.0.local.serves(group) {
                 self.0.command(&command, deadline).await
             } else {
                 let payload = payload.get_or_insert_with(|| CommandRequest(command.clone()).encode());
@@ -74,7 +76,7 @@ impl Router {
                     return Ok(self.resolve_conflict(&command, version, deadline).await);
                 }
                 Ok(reply) => return Ok(reply),
-                Err(missed) => attempts.missed(missed).await?,
+                Err(failed) => attempts.failed(failed).await?,
             }
         }
     }
@@ -110,8 +112,8 @@ impl Inner {
         payload: &Bytes,
         deadline: Instant,
         read: impl FnOnce(Bytes) -> Result<Answered<T>, E>,
-    ) -> Result<T, Missed> {
-        self.whom.ask(kind, group, payload.clone(), deadline, |answer| read(answer).ok()).await
+    ) -> Result<T, AttemptError> {
+        self.leaders.ask(kind, group, payload.clone(), deadline, |answer| read(answer).ok()).await
     }
 
     /// What this node's replica would answer, read under its lease.
@@ -120,12 +122,12 @@ impl Inner {
         group: GroupId,
         limits: &[LimitSpec],
         acquire: &Acquire,
-    ) -> Result<Reply, Missed> {
-        let at = self.led.stamp(group).ok_or(Missed::NotLeader)?;
+    ) -> Result<Reply, AttemptError> {
+        let at = self.local.stamp(group).ok_or(AttemptError::NotLeader)?;
         let read = |machine: &ShardMachine| machine.shard.preview(limits, acquire, at);
-        let reply = self.led.runner.with_machine(group, read);
+        let reply = self.local.runner.with_machine(group, read);
         // The lease has to hold after the reading: before it, the process may have been stopped in between.
-        reply.filter(|_| self.led.serves(group)).ok_or(Missed::NotLeader)
+        reply.filter(|_| self.local.serves(group)).ok_or(AttemptError::NotLeader)
     }
 
     /// Proposes to the control group, which this node leads.
@@ -133,13 +135,13 @@ impl Inner {
         self: &Arc<Self>,
         command: &control::Command,
         deadline: Instant,
-    ) -> Result<control::Reply, Missed> {
-        let at = self.led.stamp(GroupId::CONTROL).ok_or(Missed::NotLeader)?;
+    ) -> Result<control::Reply, AttemptError> {
+        let at = self.local.stamp(GroupId::CONTROL).ok_or(AttemptError::NotLeader)?;
         let entry = leasehold_wire::control::encode_command(at, command);
-        let answer = self.led.propose(GroupId::CONTROL, entry, deadline).await?;
+        let answer = self.local.propose(GroupId::CONTROL, entry, deadline).await?;
         leasehold_wire::control::decode_reply(answer).map_err(|error| {
             tracing::error!(%error, "the control group's answer can't be read");
-            Missed::Unknown
+            AttemptError::Unknown
         })
     }
 }

@@ -9,9 +9,9 @@ use leasehold_consensus::types::GroupId;
 use leasehold_wire::peer::{AskRequest, CommandRequest, PreviewRequest};
 
 use super::{Inner, Router};
+use crate::attempt::AttemptError;
 use crate::calls;
 use crate::lane::fits;
-use crate::missed::Missed;
 
 type Served = Result<Bytes, Refusal>;
 
@@ -29,7 +29,7 @@ impl Router {
         A: Future<Output = Served> + Send + 'static,
     {
         let inner: Weak<Inner> = Arc::downgrade(&self.0);
-        self.0.whom.transport.register(kind, Access::Members, move |call: Incoming| {
+        self.0.leaders.transport.register(kind, Access::Members, move |call: Incoming| {
             let inner = inner.upgrade();
             async move {
                 match inner {
@@ -47,33 +47,33 @@ async fn ask(inner: Arc<Inner>, call: Incoming) -> Served {
     if !fits(&batch) {
         return Err(Refusal::Malformed);
     }
-    let outcome = if inner.led.serves(call.group) {
+    let outcome = if inner.local.serves(call.group) {
         match inner.shard(shard).to_log(&inner, &Arc::new(batch), call.deadline) {
-            Ok(answer) => answer.await.unwrap_or(Err(Missed::Unknown)),
-            Err(missed) => Err(missed),
+            Ok(answer) => answer.await.unwrap_or(Err(AttemptError::Unknown)),
+            Err(failed) => Err(failed),
         }
     } else {
-        Err(Missed::NotLeader)
+        Err(AttemptError::NotLeader)
     };
-    Ok(Missed::told(outcome, inner.led.hint(call.group)).encode())
+    Ok(AttemptError::told(outcome, inner.local.hint(call.group)).encode())
 }
 
 fn preview(inner: &Inner, call: Incoming) -> Served {
     let request = PreviewRequest::decode(call.payload).map_err(|_| Refusal::Malformed)?;
-    let outcome = if inner.led.serves(call.group) {
+    let outcome = if inner.local.serves(call.group) {
         inner.preview(call.group, &request.limits, &request.acquire)
     } else {
-        Err(Missed::NotLeader)
+        Err(AttemptError::NotLeader)
     };
-    Ok(Missed::told(outcome, inner.led.hint(call.group)).encode())
+    Ok(AttemptError::told(outcome, inner.local.hint(call.group)).encode())
 }
 
 async fn command(inner: Arc<Inner>, call: Incoming) -> Served {
     let CommandRequest(command) = CommandRequest::decode(call.payload).map_err(|_| Refusal::Malformed)?;
-    let outcome = if inner.led.serves(GroupId::CONTROL) {
+    let outcome = if inner.local.serves(GroupId::CONTROL) {
         inner.command(&command, call.deadline).await
     } else {
-        Err(Missed::NotLeader)
+        Err(AttemptError::NotLeader)
     };
-    Ok(Missed::told(outcome, inner.led.hint(GroupId::CONTROL)).encode())
+    Ok(AttemptError::told(outcome, inner.local.hint(GroupId::CONTROL)).encode())
 }

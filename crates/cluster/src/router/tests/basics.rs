@@ -98,7 +98,7 @@ async fn a_deposed_leader_answers_who_leads() {
     nodes.nodes[&1].runner.transfer(group, NodeId(3), SOON).await.unwrap();
     assert_eq!(nodes.leader(0).await, 3);
     let ask = AskRequest(one_of_each(None, &quota(1), &[key(0, 1)])).encode();
-    let transport = &nodes.nodes[&2].router.0.whom.transport;
+    let transport = &nodes.nodes[&2].router.0.leaders.transport;
     let answer = transport.call(NodeId(1), calls::ASK, group, ask, SOON).await.unwrap();
     let expected = Answered::<Vec<Reply>>::NotLeader { hint: Some(NodeId(3)) };
     assert_eq!(Answered::decode(answer), Ok(expected));

@@ -6,7 +6,7 @@ use leasehold_wire::peer::Answered;
 
 /// Why an attempt brought no answer. Only after [`Self::Unknown`] may it have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Missed {
+pub(crate) enum AttemptError {
     /// Whoever was asked doesn't lead, or there was nobody to ask. Nothing was done.
     NotLeader,
     /// The leader, or the way to it, has too much to do. Nothing was done.
@@ -15,7 +15,7 @@ pub(crate) enum Missed {
     Unknown,
 }
 
-impl Missed {
+impl AttemptError {
     /// As a peer is told.
     pub(crate) fn told<T>(outcome: Result<T, Self>, hint: Option<NodeId>) -> Answered<T> {
         match outcome {
@@ -27,7 +27,7 @@ impl Missed {
     }
 }
 
-impl From<ProposeError> for Missed {
+impl From<ProposeError> for AttemptError {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::NotLeader { .. } | ProposeError::NoGroup => Self::NotLeader,

@@ -16,29 +16,29 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::led::Led;
-use crate::missed::Missed;
+use crate::attempt::AttemptError;
+use crate::local_groups::LocalGroups;
 use crate::route::{Asked, Route};
 
 /// Who leads a group, by word of other nodes.
 pub type Hint = Arc<dyn Fn(GroupId) -> Option<NodeId> + Send + Sync>;
 
 /// See the module.
-pub(crate) struct Whom {
-    pub(crate) led: Arc<Led>,
+pub(crate) struct LeaderClient {
+    pub(crate) local: Arc<LocalGroups>,
     pub(crate) transport: Transport,
     pub(crate) control: watch::Receiver<Arc<Control>>,
     pub(crate) hint: Hint,
     pub(crate) routes: Mutex<BTreeMap<GroupId, Route>>,
 }
 
-impl fmt::Debug for Whom {
+impl fmt::Debug for LeaderClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Whom").field("led", &self.led).finish_non_exhaustive()
+        f.debug_struct("LeaderClient").field("local", &self.local).finish_non_exhaustive()
     }
 }
 
-impl Whom {
+impl LeaderClient {
     /// Asks the node that most probably leads, and notes what comes of it.
     pub(crate) async fn ask<T>(
         &self,
@@ -47,9 +47,9 @@ impl Whom {
         payload: Bytes,
         deadline: Instant,
         read: impl FnOnce(Bytes) -> Option<Answered<T>>,
-    ) -> Result<T, Missed> {
+    ) -> Result<T, AttemptError> {
         let now = Instant::now();
-        let Some(node) = self.pick(group, now) else { return Err(Missed::NotLeader) };
+        let Some(node) = self.pick(group, now) else { return Err(AttemptError::NotLeader) };
         let patience = self.routes.lock().entry(group).or_default().patience(node);
         let within = patience.min(deadline.saturating_duration_since(now));
         let called = self.transport.call(node, kind, group, payload, within).await;
@@ -71,8 +71,8 @@ impl Whom {
     /// In this order: the leader that the replica here knows of, the one that answered last, the one that gossip names, the
     /// one that the map wants, and whoever else may lead. Who has no control state yet knows its connections.
     fn pick(&self, group: GroupId, now: Instant) -> Option<NodeId> {
-        let me = self.led.node;
-        let first = self.led.hint(group);
+        let me = self.local.node;
+        let first = self.local.hint(group);
         let control = Arc::clone(&self.control.borrow());
         let mapped = group.shard().and_then(|shard| control.map().shards.get(usize::try_from(shard.0).ok()?));
         let named = (self.hint)(group).into_iter().chain(mapped.and_then(|mapped| mapped.leader));
@@ -90,29 +90,31 @@ impl Whom {
 }
 
 /// What an answer says of the one who gave it.
-fn judge<T>(answered: Option<Answered<T>>) -> (Option<Asked>, Result<T, Missed>) {
+fn judge<T>(answered: Option<Answered<T>>) -> (Option<Asked>, Result<T, AttemptError>) {
     match answered {
         Some(Answered::Reply(reply)) => (Some(Asked::Answered), Ok(reply)),
-        Some(Answered::Overloaded) => (Some(Asked::Answered), Err(Missed::Overloaded)),
-        Some(Answered::NotLeader { hint }) => (Some(Asked::Elsewhere { hint }), Err(Missed::NotLeader)),
-        Some(Answered::Unknown { hint }) => (Some(Asked::Elsewhere { hint }), Err(Missed::Unknown)),
+        Some(Answered::Overloaded) => (Some(Asked::Answered), Err(AttemptError::Overloaded)),
+        Some(Answered::NotLeader { hint }) => (Some(Asked::Elsewhere { hint }), Err(AttemptError::NotLeader)),
+        Some(Answered::Unknown { hint }) => (Some(Asked::Elsewhere { hint }), Err(AttemptError::Unknown)),
         // It speaks another version of the messages.
-        None => (Some(Asked::Silent), Err(Missed::Unknown)),
+        None => (Some(Asked::Silent), Err(AttemptError::Unknown)),
     }
 }
 
 /// What a call without an answer says; `hurried` is when it was made, if its own deadline cut it short.
-fn judge_error<T>(error: CallError, hurried: Option<Instant>) -> (Option<Asked>, Result<T, Missed>) {
+fn judge_error<T>(error: CallError, hurried: Option<Instant>) -> (Option<Asked>, Result<T, AttemptError>) {
     let asked = match error {
-        CallError::Overloaded | CallError::Refused(Refusal::Busy) => return (None, Err(Missed::Overloaded)),
+        CallError::Overloaded | CallError::Refused(Refusal::Busy) => {
+            return (None, Err(AttemptError::Overloaded));
+        }
         CallError::TooLarge => {
             tracing::error!("a message to a group's leader is too long");
-            return (None, Err(Missed::Overloaded));
+            return (None, Err(AttemptError::Overloaded));
         }
         CallError::UnknownPeer | CallError::Unreachable | CallError::Lost => Some(Asked::Unreachable),
         CallError::Refused(Refusal::NotServed) => Some(Asked::Elsewhere { hint: None }),
         CallError::Deadline => Some(hurried.map_or(Asked::Silent, |since| Asked::Late { since })),
         CallError::Refused(Refusal::Failed | Refusal::NotAllowed | Refusal::Malformed) => Some(Asked::Silent),
     };
-    (asked, Err(if error.unsent() { Missed::NotLeader } else { Missed::Unknown }))
+    (asked, Err(if error.unsent() { AttemptError::NotLeader } else { AttemptError::Unknown }))
 }

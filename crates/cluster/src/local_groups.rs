@@ -11,9 +11,9 @@ use leasehold_consensus::types::GroupId;
 use leasehold_model::{NodeId, Stamp};
 use tokio::time::{Instant, sleep};
 
+use crate::attempt::AttemptError;
 use crate::lines::{Ground, Lines};
 use crate::machine::{ControlMachine, ShardMachine};
-use crate::missed::Missed;
 
 /// An entry that isn't applied after so long is given up: its asks are asked again, maybe of another leader. Beyond what a
 /// slow disk takes.
@@ -23,13 +23,13 @@ const SERVES_EVERY: Duration = Duration::from_millis(50);
 
 /// The groups of this node, as far as it leads them.
 #[derive(Debug)]
-pub(crate) struct Led {
+pub(crate) struct LocalGroups {
     pub(crate) node: NodeId,
     pub(crate) runner: Runner,
     pub(crate) lines: Lines,
 }
 
-impl Led {
+impl LocalGroups {
     /// Whether this node answers for the group now.
     pub(crate) fn serves(&self, group: GroupId) -> bool {
         self.runner.is_leader(group)
@@ -69,15 +69,15 @@ impl Led {
         group: GroupId,
         entry: Bytes,
         deadline: Instant,
-    ) -> Result<Bytes, Missed> {
+    ) -> Result<Bytes, AttemptError> {
         let deadline = deadline.min(Instant::now() + APPLIED_MAX);
         let mut proposal = pin!(self.runner.propose(group, entry, deadline));
         loop {
             tokio::select! {
-                outcome = &mut proposal => return outcome.map_err(Missed::from),
+                outcome = &mut proposal => return outcome.map_err(AttemptError::from),
                 () = sleep(SERVES_EVERY) => {
                     if !self.serves(group) {
-                        return Err(Missed::Unknown);
+                        return Err(AttemptError::Unknown);
                     }
                 }
             }

@@ -27,7 +27,7 @@ pub(crate) type Commands = Arc<
     dyn Fn(Command, Instant) -> Pin<Box<dyn Future<Output = Result<Reply, Unanswered>> + Send>> + Send + Sync,
 >;
 
-/// What steering needs of the node.
+/// What the coordinator needs of the node.
 pub(crate) struct Parts {
     pub(crate) node: NodeId,
     /// The cluster's name.
@@ -52,9 +52,9 @@ pub(crate) struct Parts {
 
 /// See the module. Clones are handles to the same one.
 #[derive(Clone)]
-pub(crate) struct Steer(Arc<Parts>);
+pub(crate) struct Coordinator(Arc<Parts>);
 
-impl Steer {
+impl Coordinator {
     pub(crate) fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
     }
@@ -127,8 +127,8 @@ impl Parts {
     }
 }
 
-impl fmt::Debug for Steer {
+impl fmt::Debug for Coordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Steer").field("node", &self.0.node).finish_non_exhaustive()
+        f.debug_struct("Coordinator").field("node", &self.0.node).finish_non_exhaustive()
     }
 }
