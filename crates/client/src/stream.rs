@@ -273,6 +273,7 @@ impl Upstream for NodeStream {
         let id = match &command {
             Some(Command::Acquire(acquire)) => acquire.id,
             Some(Command::Refund(refund)) => Some(refund.id),
+            Some(Command::Lease(lease)) => lease.id,
             Some(Command::Reset(_)) | None => None,
         };
         self.ask(id, command.and_then(|command| Question::exact(limits, command)), deadline)

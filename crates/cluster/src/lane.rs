@@ -163,6 +163,7 @@ fn weight(batch: &Batch) -> usize {
         Command::Acquire(acquire) => acquire.demands.len(),
         Command::Refund(refund) => refund.items.len(),
         Command::Reset(reset) => reset.keys.len(),
+        Command::Lease(lease) => lease.ask.usage.len() + 1,
     };
     let limits = batch.limits.len() * 2;
     batch.commands.iter().map(|command| named(command) + 1).sum::<usize>() + limits + batch.settled.len()

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_shard::{Batch, Command, Demand, LimitSpec, Reply, Settled};
+use leasehold_shard::{Batch, Command, LimitSpec, Reply, Settled};
 
 /// One batch to be merged, and the replies that are known already: one place for each command.
 #[derive(Debug)]
@@ -82,18 +82,22 @@ impl<'a> Merging<'a> {
                 continue;
             }
             let mut command = command.clone();
-            if let Command::Acquire(acquire) = &mut command {
-                for demand in &mut acquire.demands {
-                    demand.limit = self.place(batch, demand, &mut places);
+            match &mut command {
+                Command::Acquire(acquire) => {
+                    for demand in &mut acquire.demands {
+                        demand.limit = self.place(batch, demand.limit, &mut places);
+                    }
                 }
+                Command::Lease(lease) => lease.limit = self.place(batch, lease.limit, &mut places),
+                Command::Refund(_) | Command::Reset(_) => {}
             }
             self.commands.push(command);
         }
     }
 
-    /// Where the demand's limit stands in the merged batch. What points nowhere goes on pointing nowhere.
-    fn place(&mut self, batch: &'a Batch, demand: &Demand, places: &mut [Option<u32>]) -> u32 {
-        let Some(limit) = usize::try_from(demand.limit).ok().filter(|&at| at < batch.limits.len()) else {
+    /// Where a limit of `batch` stands in the merged batch. What points nowhere goes on pointing nowhere.
+    fn place(&mut self, batch: &'a Batch, limit: u32, places: &mut [Option<u32>]) -> u32 {
+        let Some(limit) = usize::try_from(limit).ok().filter(|&at| at < batch.limits.len()) else {
             return u32::MAX;
         };
         *places[limit].get_or_insert_with(|| {

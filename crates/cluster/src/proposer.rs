@@ -103,12 +103,14 @@ fn all(known: Vec<Option<Reply>>) -> Result<Vec<Reply>, Vec<Option<Reply>>> {
 }
 
 fn settled(machine: &ShardMachine, batch: &Batch, at: Stamp) -> Vec<Option<Reply>> {
-    let acquires = batch.commands.iter().map(|command| match command {
-        Command::Acquire(acquire) => Some(acquire),
+    let asks = |command: &Command| matches!(command, Command::Acquire(_) | Command::Lease(_));
+    if !batch.commands.iter().all(asks) {
+        return vec![None; batch.commands.len()];
+    }
+    let settled = batch.commands.iter().map(|command| match command {
+        Command::Acquire(acquire) => machine.shard.settled(&batch.limits, acquire, at),
+        Command::Lease(lease) => machine.shard.settled_lease(&batch.limits, lease, at),
         Command::Refund(_) | Command::Reset(_) => None,
     });
-    let Some(acquires) = acquires.collect::<Option<Vec<_>>>() else {
-        return vec![None; batch.commands.len()];
-    };
-    acquires.into_iter().map(|acquire| machine.shard.settled(&batch.limits, acquire, at)).collect()
+    settled.collect()
 }

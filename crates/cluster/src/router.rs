@@ -182,12 +182,18 @@ impl Router {
     }
 }
 
-/// Gives each acquire an id. Whose id was drawn here asks again only when no answer came.
+/// Gives each acquire and each lease an id. Whose id was drawn here asks again only when no answer came.
 fn identify(batch: &mut Batch, ids: &mut OpenIds) {
     for command in &mut batch.commands {
-        if let Command::Acquire(acquire) = command {
-            acquire.remember_denial = acquire.id.is_some();
-            acquire.id.get_or_insert_with(|| ids.draw());
+        match command {
+            Command::Acquire(acquire) => {
+                acquire.remember_denial = acquire.id.is_some();
+                acquire.id.get_or_insert_with(|| ids.draw());
+            }
+            Command::Lease(lease) => {
+                lease.id.get_or_insert_with(|| ids.draw());
+            }
+            Command::Refund(_) | Command::Reset(_) => {}
         }
     }
 }

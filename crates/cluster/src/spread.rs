@@ -16,7 +16,7 @@ use std::time::Duration;
 use leasehold_model::{RequestId, ShardId};
 use leasehold_placement::Shards;
 use leasehold_shard::{
-    Acquire, Acquired, Batch, Command, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
+    Acquire, Acquired, Batch, Command, LeaseCommand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
 };
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -82,7 +82,10 @@ impl Router {
                 for look in self.look(&parts, deadline) {
                     match joined(look).await? {
                         Reply::Acquired(acquired) => outcomes.push(Outcome::Decided(acquired)),
-                        other @ (Reply::Refused(_) | Reply::Refunded(_) | Reply::Reset(_)) => {
+                        other @ (Reply::Refused(_)
+                        | Reply::Refunded(_)
+                        | Reply::Reset(_)
+                        | Reply::Leased(_)) => {
                             return Ok(other);
                         }
                     }
@@ -112,6 +115,7 @@ impl Router {
                 Command::Acquire(acquire) => self.acquire(&batch.limits, acquire, shards, deadline).await,
                 Command::Refund(refund) => self.refund(refund, shards, deadline).await,
                 Command::Reset(reset) => self.reset(reset, shards, deadline).await,
+                Command::Lease(lease) => self.lease(&batch.limits, lease, shards, deadline).await,
             };
             replies.push(answered.map_err(|error| error.of_whole(!replies.is_empty()))?);
         }
@@ -251,7 +255,9 @@ impl Router {
                 Reply::Refunded(returned) => {
                     places.iter().zip(returned).for_each(|(&place, returned)| units[place] = returned);
                 }
-                other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Reset(_)) => return Ok(other),
+                other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Reset(_) | Reply::Leased(_)) => {
+                    return Ok(other);
+                }
             }
         }
         Ok(Reply::Refunded(units))
@@ -263,10 +269,25 @@ impl Router {
             let answered = self.ask_one(shard, Vec::new(), Command::Reset(part), deadline).await;
             match answered.map_err(|error| error.of_whole(nth > 0))? {
                 Reply::Reset(part) => held = held.saturating_add(part),
-                other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Refunded(_)) => return Ok(other),
+                other @ (Reply::Refused(_) | Reply::Acquired(_) | Reply::Refunded(_) | Reply::Leased(_)) => {
+                    return Ok(other);
+                }
             }
         }
         Ok(Reply::Reset(held))
+    }
+
+    async fn lease(
+        &self,
+        limits: &[LimitSpec],
+        lease: &LeaseCommand,
+        shards: Shards,
+        deadline: Instant,
+    ) -> Result<Reply, Unanswered> {
+        let spec = usize::try_from(lease.limit).ok().and_then(|at| limits.get(at));
+        let Some(spec) = spec else { return Ok(Reply::Refused(Refusal::Malformed)) };
+        let command = Command::Lease(LeaseCommand { limit: 0, ..lease.clone() });
+        self.ask_one(shards.of(lease.ask.key), vec![spec.clone()], command, deadline).await
     }
 
     async fn ask_one(

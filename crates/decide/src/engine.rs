@@ -272,7 +272,7 @@ fn settle_by(plan: &mut Plan, Proposed { reply, sources }: Proposed) -> Result<S
         Reply::Refused(Refusal::KeysFull(_)) => return Ok(Settled::KeysFull),
         // To let it pass would be to let everybody pass who makes up enough ids.
         Reply::Refused(refusal @ Refusal::RepliesFull(_)) => return Err(overloaded(refusal)),
-        Reply::Refused(Refusal::Malformed) | Reply::Refunded(_) | Reply::Reset(_) => {
+        Reply::Refused(Refusal::Malformed) | Reply::Refunded(_) | Reply::Reset(_) | Reply::Leased(_) => {
             tracing::error!(?reply, "an acquire was answered with this: please report it");
         }
     }

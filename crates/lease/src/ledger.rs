@@ -47,14 +47,16 @@ pub struct Ledger {
 pub struct Asked {
     /// The answer.
     pub leased: Leased,
+    /// Whether the counter changed: its state is to be kept.
+    pub counter: bool,
     /// Whether the counter or the ledger changed.
     pub changed: bool,
 }
 
 impl Ledger {
-    /// What is out of a counter at `at`. Brings `state` there, leases that have ended by then being spent, each at its end.
+    /// What is out of a counter at `at`. Leases that have ended by then become spent in `state`, each at its end.
     ///
-    /// The ledger itself stays: whoever keeps `state` calls [`Ledger::drop_ended`] with the same stamp.
+    /// The ledger itself stays: whoever keeps `state` calls [`Ledger::drop_ended`] with the same stamp, before anything else.
     pub fn beside(&self, key: Key, limit: &Limit, state: &mut State, at: Stamp) -> Out<'_> {
         match self.keys.get(&key) {
             Some(held) => held.beside(&mut Counter { limit, state, at }),
@@ -62,14 +64,20 @@ impl Ledger {
         }
     }
 
-    /// Drops the leases of a key that have ended by `at`, its state having been brought there.
+    /// What is out of a counter at `at`, for a state that [`Ledger::beside`] has seen at `at` already.
+    #[must_use]
+    pub fn out(&self, key: Key, at: Stamp) -> Out<'_> {
+        self.keys.get(&key).map_or(Out::NONE, |held| held.out_at(at))
+    }
+
+    /// Drops the leases of a key that have ended by `at`, which are spent in its state.
     pub fn drop_ended(&mut self, key: Key, at: Stamp) {
         if self.keys.contains_key(&key) {
             self.change(key, |held, totals| held.drop_ended(at, totals));
         }
     }
 
-    /// Brings a counter to `at` and drops the leases that have ended by then.
+    /// Lets the leases of a counter end that have ended by `at`.
     pub fn settle(&mut self, key: Key, limit: &Limit, state: &mut State, at: Stamp) {
         self.beside(key, limit, state, at);
         self.drop_ended(key, at);
@@ -95,14 +103,15 @@ impl Ledger {
             room: held_max.saturating_sub(self.held),
         };
         let mut counter = Counter { limit, state, at };
-        let Outcome { leased, changed } =
+        let Outcome { leased, counter, changed } =
             self.change(ask.key, |held, totals| held.ask(&mut counter, ask, terms, totals));
         self.next += u64::from(leased.lease.is_some());
         self.inspect(ask.key, limit, &leased);
-        Asked { leased, changed: changed || slot_due }
+        Asked { leased, counter, changed: changed || slot_due }
     }
 
-    /// The answer to `ask` if it would change nothing: units wanted are not there, or none are, and nothing is news.
+    /// The answer to `ask` if it would change nothing: none of the units wanted are there, and nothing told is news.
+    /// For a state that [`Ledger::beside`] has seen at `at`.
     #[must_use]
     pub fn settled(
         &self,
@@ -117,9 +126,7 @@ impl Ledger {
             Slot::None => None,
             Slot::Due => return None,
         };
-        let mut state = state.clone();
-        let out = self.beside(ask.key, limit, &mut state, at);
-        let left = limit.decide_beside(&state, at, leasehold_limit::Ask::PEEK, out).allowed;
+        let left = limit.decide_beside(state, at, leasehold_limit::Ask::PEEK, self.out(ask.key, at)).allowed;
         if left && ask.need > 0 {
             return None;
         }
@@ -132,6 +139,7 @@ impl Ledger {
         let dropped = self.keys.get(&ask.key).map_or(0, Held::len) - held.len();
         let room = held_max.saturating_sub(self.held - dropped);
         let terms = Terms { id: LeaseId(self.next), slot, room };
+        let mut state = state.clone();
         let outcome = held.ask(&mut Counter { limit, state: &mut state, at }, ask, terms, &mut totals);
         (!outcome.changed).then_some(outcome.leased)
     }
@@ -192,7 +200,9 @@ impl Ledger {
     fn inspect(&mut self, key: Key, limit: &Limit, leased: &Leased) {
         let held = self.keys.get(&key);
         let out = held.map_or(0, |held| held.out().units());
-        let coupled = leased.remaining == 0 || leased.remaining.saturating_add(out) <= limit.cap();
+        // A limit that lends nothing has units out only since it replaced one that did.
+        let fits = leased.remaining == 0 || leased.remaining.saturating_add(out) <= limit.cap();
+        let coupled = fits || !limit.lends();
         let conserved = self.totals.conserved() && held.is_none_or(Held::conserves);
         debug_assert!(conserved, "granted = spent + returned + lapsed + live: {:?}", self.totals);
         debug_assert!(coupled, "{} left and {out} out of {}", leased.remaining, limit.cap());

@@ -164,6 +164,7 @@ fn shard_bounds(counters: &CountersConfig) -> Bounds {
         replies_per_tenant_max: counters.request_ids_per_domain_max,
         retry_window: Nanos::from_secs(counters.retry_window_seconds),
         items_max: Bounds::default().items_max,
+        leases_max: Bounds::default().leases_max,
     }
 }
 

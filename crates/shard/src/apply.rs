@@ -1,14 +1,17 @@
 //! Commands, one by one: look for a remembered reply, decide, commit, remember, sweep a little.
 
+use leasehold_limit::{Limit, State};
 use leasehold_model::{Key, RequestId, Stamp, TenantId};
 
 use crate::evaluate::{Evaluation, Numbers, Touched};
 use crate::hash::{fingerprint_acquire, fingerprint_refund};
 use crate::intern::Under;
 use crate::replies::{Remembered, weight};
+use crate::table::Held;
 use crate::{Acquire, Command, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset, Shard};
 
-/// Expired replies dropped with each command, which adds one at most: a backlog shrinks, and no command pays for all of it.
+/// Expired replies dropped, and keys whose leases ended looked at, with each command, which adds one at most: a backlog
+/// shrinks, and no command pays for all of it.
 const EXPIRE_PER_COMMAND: usize = 16;
 
 /// An acquire that has no reply yet.
@@ -21,10 +24,12 @@ pub(crate) struct Open {
 impl Shard {
     pub(crate) fn command(&mut self, limits: &[LimitSpec], command: &Command, at: Stamp) -> Reply {
         self.replies.expire(at, self.bounds.retry_window, EXPIRE_PER_COMMAND);
+        self.end_leases(at, EXPIRE_PER_COMMAND);
         let (reply, items) = match command {
             Command::Acquire(acquire) => (self.acquire(limits, acquire, at), acquire.demands.len()),
             Command::Refund(refund) => (self.refund(refund, at), refund.items.len()),
             Command::Reset(reset) => (self.reset(reset, at), reset.keys.len()),
+            Command::Lease(lease) => (self.lease(limits, lease, at), 1),
         };
         self.sweep_after(items, &reply, at);
         reply
@@ -79,8 +84,9 @@ impl Shard {
         reply
     }
 
-    fn commit(&mut self, limits: &[LimitSpec], touched: Touched, at: Stamp) {
+    pub(crate) fn commit(&mut self, limits: &[LimitSpec], touched: Touched, at: Stamp) {
         let Touched { key, numbers, state, taken, carried, .. } = touched;
+        self.ledger.drop_ended(key, at);
         let Some(state) = state else {
             let Numbers::Stored(id) = numbers else { return };
             let limit = &self.limits.get(id).spec.limit;
@@ -134,12 +140,9 @@ impl Shard {
             return 0;
         }
         let mut state = counter.state.into_owned();
-        let returned = limit.refund(&mut state, at, item.cost, item.charged_at);
-        if limit.fresh_at(&state) <= at {
-            self.drop_counter(item.key);
-        } else {
-            self.table.put(item.key, id, state);
-        }
+        let out = self.ledger.beside(item.key, limit, &mut state, at);
+        let returned = limit.refund_beside(&mut state, at, item.cost, item.charged_at, out);
+        self.keep(item.key, id, state, at);
         returned
     }
 
@@ -150,18 +153,53 @@ impl Shard {
         let mut held: u32 = 0;
         for &key in &reset.keys {
             held = held.saturating_add(u32::from(self.tenant_of(key, at).is_some()));
-            if let Some(id) = self.table.remove(key) {
+            let Some(id) = self.table.get(key).map(|counter| counter.limit) else { continue };
+            self.ledger.drop_ended(key, at);
+            let out = self.ledger.out(key, at);
+            if out.units() > 0 {
+                // It may be spent still, so it stays used.
+                let state = self.limits.get(id).spec.limit.fresh_beside(at, out);
+                self.table.put(key, id, state);
+            } else {
+                self.table.remove(key);
                 self.limits.release(id);
             }
         }
         Reply::Reset(held)
     }
 
+    /// Stores what has become of a counter, all leases that have ended by `at` being spent in it; or drops it, if nothing
+    /// has.
+    pub(crate) fn keep(&mut self, key: Key, id: u32, state: State, at: Stamp) {
+        self.ledger.drop_ended(key, at);
+        if self.is_fresh(key, id, &state, at) {
+            self.drop_counter(key);
+        } else {
+            self.table.put(key, id, state);
+        }
+    }
+
+    /// Whether a counter in which all leases that have ended by `at` are spent equals a fresh one.
+    pub(crate) fn is_fresh(&self, key: Key, id: u32, state: &State, at: Stamp) -> bool {
+        self.limits.get(id).spec.limit.fresh_at(state) <= at && self.ledger.out(key, at).units() == 0
+    }
+
+    /// A stored state with all leases that have ended by `at` spent in it.
+    pub(crate) fn beside<'a>(&self, key: Key, limit: &Limit, state: Held<'a>, at: Stamp) -> Held<'a> {
+        if !self.ledger.holds(key) {
+            return state;
+        }
+        let mut state = state.into_owned();
+        self.ledger.beside(key, limit, &mut state, at);
+        Held::Narrow(state)
+    }
+
     /// Whose counter it is, if it holds anything.
     fn tenant_of(&self, key: Key, at: Stamp) -> Option<TenantId> {
         let counter = self.table.get(key)?;
         let Under { spec, .. } = self.limits.get(counter.limit);
-        (spec.limit.fresh_at(counter.state.get()) > at).then_some(spec.tenant)
+        let state = self.beside(key, &spec.limit, counter.state, at);
+        (!self.is_fresh(key, counter.limit, state.get(), at)).then_some(spec.tenant)
     }
 
     /// Drops a counter that equals a fresh one.

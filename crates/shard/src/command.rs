@@ -1,5 +1,6 @@
 //! What a shard is told and what it answers.
 
+use leasehold_lease::{LeaseAsk, Leased};
 use leasehold_limit::{Ask, Decision, Limit};
 use leasehold_model::{Key, RequestId, RulesVersion, Stamp, TenantId};
 
@@ -59,6 +60,8 @@ pub enum Command {
     Refund(Refund),
     /// Forget what counters hold.
     Reset(Reset),
+    /// Lend units of one counter to an edge, and hear what became of those it has.
+    Lease(LeaseCommand),
 }
 
 /// Takes from every counter or from none.
@@ -113,6 +116,17 @@ pub struct Reset {
     pub keys: Vec<Key>,
 }
 
+/// An edge's ask of one counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseCommand {
+    /// Under one id it is granted once and answered the same. Usage has no need of it: it is told in totals.
+    pub id: Option<RequestId>,
+    /// Index into the batch's `limits`.
+    pub limit: u32,
+    /// What is asked and told.
+    pub ask: LeaseAsk,
+}
+
 /// The answer to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -124,6 +138,8 @@ pub enum Reply {
     Reset(u32),
     /// It was not carried out, and nothing changed.
     Refused(Refusal),
+    /// To [`Command::Lease`].
+    Leased(Leased),
 }
 
 /// The answer to an acquire.
@@ -172,6 +188,9 @@ pub struct Bounds {
     pub retry_window: leasehold_model::Nanos,
     /// Demands in one acquire, items in one refund, keys in one reset.
     pub items_max: u32,
+    /// Leases of all keys, and edges whose demand on a key is known: some 120 bytes each. At the bound nothing is lent:
+    /// edges are answered one need at a time.
+    pub leases_max: u32,
 }
 
 impl Default for Bounds {
@@ -182,6 +201,7 @@ impl Default for Bounds {
             replies_per_tenant_max: 100_000,
             retry_window: leasehold_model::Nanos::from_secs(60),
             items_max: 256,
+            leases_max: 100_000,
         }
     }
 }

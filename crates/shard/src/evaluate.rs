@@ -24,13 +24,13 @@ pub(crate) struct Evaluation {
 pub(crate) struct Touched {
     pub(crate) key: Key,
     pub(crate) numbers: Numbers,
-    /// With the charge in it. `None`: the stored wide state, still to be charged in its place.
+    /// With the charge in it. `None`: the stored wide state, of which nothing is out, still to be charged in its place.
     pub(crate) state: Option<State>,
     /// Units taken by demands whose charge isn't in `state` yet.
     pub(crate) taken: u64,
     /// See [`Under::carried`].
     pub(crate) carried: Stamp,
-    stored: bool,
+    pub(crate) stored: bool,
     changed: bool,
     enforced: bool,
 }
@@ -77,6 +77,54 @@ impl Shard {
         }
         Ok(Evaluation { acquired: Acquired { admitted, at, decisions }, touched: evaluator.touched })
     }
+
+    /// The counter as a command finds it at `at`, under the numbers that hold for it. Leases that have ended by then are
+    /// spent in it.
+    pub(crate) fn load(&self, key: Key, asked: usize, spec: &LimitSpec, at: Stamp) -> Touched {
+        let numbers = Numbers::Asked(asked);
+        let fresh = |stored| Touched {
+            key,
+            numbers,
+            state: Some(spec.limit.fresh()),
+            taken: 0,
+            carried: Stamp::ZERO,
+            stored,
+            changed: false,
+            enforced: false,
+        };
+        let Some(counter) = self.table.get(key) else { return fresh(false) };
+        let Under { spec: under, carried } = self.limits.get(counter.limit);
+        let held = self.beside(key, &under.limit, counter.state, at);
+        let out = self.ledger.out(key, at);
+        if out.units() == 0 && under.limit.fresh_at(held.get()) <= at {
+            return fresh(true);
+        }
+        let stored = Touched { carried: *carried, ..fresh(true) };
+        if under.same_numbers(spec) || spec.version < under.version {
+            let state = match held {
+                Held::Narrow(state) => Some(state),
+                Held::Wide(_) => None,
+            };
+            return Touched { state, numbers: Numbers::Stored(counter.limit), ..stored };
+        }
+        let mut state = held.into_owned();
+        if under.limit == spec.limit {
+            return Touched { state: Some(state), ..stored };
+        }
+        spec.limit.carry_over_beside(&under.limit, &mut state, takes_hold(under, spec, at), out);
+        Touched { state: Some(state), carried: carried_at(at), ..stored }
+    }
+
+    /// Whether one more counter of `tenant` has room beside these new ones.
+    pub(crate) fn has_room(&self, tenant: TenantId, new: &[TenantId]) -> bool {
+        let of_tenant = new.iter().filter(|&&other| other == tenant).count();
+        let within = |held: usize, new: usize, max: u32| {
+            held.saturating_add(new) < usize::try_from(max).unwrap_or(usize::MAX)
+        };
+        let held = usize::try_from(self.limits.keys_of(tenant)).unwrap_or(usize::MAX);
+        within(held, of_tenant, self.bounds.keys_per_tenant_max)
+            && within(self.table.len(), new.len(), self.bounds.keys_max)
+    }
 }
 
 impl<'a> Evaluator<'a> {
@@ -89,7 +137,7 @@ impl<'a> Evaluator<'a> {
                 i
             }
             None => {
-                self.touched.push(self.load(demand.key, asked, spec));
+                self.touched.push(self.shard.load(demand.key, asked, spec, self.at));
                 self.touched.len() - 1
             }
         };
@@ -101,40 +149,6 @@ impl<'a> Evaluator<'a> {
         Ok(decision)
     }
 
-    /// The counter as this acquire finds it, under the numbers that hold for it.
-    fn load(&self, key: Key, asked: usize, spec: &LimitSpec) -> Touched {
-        let numbers = Numbers::Asked(asked);
-        let fresh = |stored| Touched {
-            key,
-            numbers,
-            state: Some(spec.limit.fresh()),
-            taken: 0,
-            carried: Stamp::ZERO,
-            stored,
-            changed: false,
-            enforced: false,
-        };
-        let Some(counter) = self.shard.table.get(key) else { return fresh(false) };
-        let Under { spec: under, carried } = self.shard.limits.get(counter.limit);
-        if under.limit.fresh_at(counter.state.get()) <= self.at {
-            return fresh(true);
-        }
-        let stored = Touched { carried: *carried, ..fresh(true) };
-        if under.same_numbers(spec) || spec.version < under.version {
-            let state = match counter.state {
-                Held::Narrow(state) => Some(state),
-                Held::Wide(_) => None,
-            };
-            return Touched { state, numbers: Numbers::Stored(counter.limit), ..stored };
-        }
-        let mut state = counter.state.into_owned();
-        if under.limit == spec.limit {
-            return Touched { state: Some(state), ..stored };
-        }
-        spec.limit.carry_over(&under.limit, &mut state, takes_hold(under, spec, self.at));
-        Touched { state: Some(state), carried: carried_at(self.at), ..stored }
-    }
-
     /// A second demand on a counter finds it as the first leaves it, and may bring newer numbers.
     fn again(&mut self, i: usize, asked: usize, spec: &LimitSpec) {
         self.charge(i);
@@ -143,9 +157,10 @@ impl<'a> Evaluator<'a> {
             return;
         }
         let (old, at) = (under.limit.clone(), self.at);
+        let out = self.shard.ledger.out(self.touched[i].key, at);
         let state = self.owned(i);
         if old != spec.limit {
-            spec.limit.carry_over(&old, state, at);
+            spec.limit.carry_over_beside(&old, state, at, out);
             self.touched[i].carried = carried_at(at);
         }
         self.touched[i].numbers = Numbers::Asked(asked);
@@ -155,7 +170,9 @@ impl<'a> Evaluator<'a> {
         let touched = &self.touched[i];
         let limit = &self.spec(touched.numbers).limit;
         match &touched.state {
-            Some(state) => limit.decide(state, self.at, ask),
+            Some(state) => {
+                limit.decide_beside(state, self.at, ask, self.shard.ledger.out(touched.key, self.at))
+            }
             None => limit.decide(self.stored(touched.key).get(), self.at, ask),
         }
     }
@@ -165,10 +182,11 @@ impl<'a> Evaluator<'a> {
         let taken = std::mem::take(&mut self.touched[i].taken);
         if taken > 0 {
             let (numbers, at) = (self.touched[i].numbers, self.at);
+            let out = self.shard.ledger.out(self.touched[i].key, at).units();
             self.owned(i);
             let limit = &self.spec(numbers).limit;
             if let Some(state) = &mut self.touched[i].state {
-                limit.charge(state, at, taken);
+                limit.charge_beside(state, at, taken, out);
             }
         }
     }
@@ -193,7 +211,7 @@ impl<'a> Evaluator<'a> {
                     continue;
                 }
                 let tenant = self.spec(touched.numbers).tenant;
-                if self.has_room(tenant, &new) {
+                if self.shard.has_room(tenant, &new) {
                     new.push(tenant);
                 } else if enforced {
                     return Err(Refusal::KeysFull(tenant));
@@ -208,17 +226,6 @@ impl<'a> Evaluator<'a> {
         }
         self.touched.retain(|touched| touched.changed);
         Ok(())
-    }
-
-    fn has_room(&self, tenant: TenantId, new: &[TenantId]) -> bool {
-        let of_tenant = new.iter().filter(|&&other| other == tenant).count();
-        let bounds = &self.shard.bounds;
-        let within = |held: usize, new: usize, max: u32| {
-            held.saturating_add(new) < usize::try_from(max).unwrap_or(usize::MAX)
-        };
-        let held = usize::try_from(self.shard.limits.keys_of(tenant)).unwrap_or(usize::MAX);
-        within(held, of_tenant, bounds.keys_per_tenant_max)
-            && within(self.shard.table.len(), new.len(), bounds.keys_max)
     }
 
     /// Nothing is taken: a demand that would have fitted shows its counter as it stays.

@@ -5,11 +5,13 @@
 
 use std::hash::Hasher as _;
 
+use leasehold_lease::Leased;
+use leasehold_lease::ledger::{HolderRecord, LeaseRecord, LedgerRecord, SlotRecord, Totals};
 use leasehold_limit::{Algorithm, CalendarUnit, Decision, RetryAfter, State, Window};
 use leasehold_model::{Key, RequestId, Stamp};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-use crate::{Acquire, LimitSpec, Refund, Refusal, Reply, Shard};
+use crate::{Acquire, LeaseCommand, LimitSpec, Refund, Refusal, Reply, Shard};
 
 /// Feeds numbers to SipHash-1-3.
 struct Feed(SipHasher13);
@@ -82,6 +84,18 @@ pub(crate) fn fingerprint_refund(refund: &Refund) -> u64 {
     feed.0.finish()
 }
 
+/// What an edge asks of which counter. Not what it tells: an ask that is sent again may tell more.
+pub(crate) fn fingerprint_lease(lease: &LeaseCommand) -> u64 {
+    let ask = &lease.ask;
+    let mut feed = Feed::new();
+    feed.u64(2);
+    feed.u128(ask.edge.0);
+    feed.key(ask.key);
+    feed.u64(ask.need);
+    feed.u64(ask.want);
+    feed.0.finish()
+}
+
 /// Everything in the shard that can influence an answer, in canonical order.
 pub(crate) fn state_hash(shard: &Shard) -> u128 {
     let mut feed = Feed::new();
@@ -107,6 +121,7 @@ pub(crate) fn state_hash(shard: &Shard) -> u128 {
         feed.u64(remembered.tenant.0);
         feed_reply(&mut feed, &remembered.reply);
     }
+    feed_ledger(&mut feed, &shard.ledger.record());
     feed.0.finish128().as_u128()
 }
 
@@ -166,6 +181,30 @@ fn feed_state(feed: &mut Feed, state: &State) {
     }
 }
 
+fn feed_ledger(feed: &mut Feed, record: &LedgerRecord) {
+    feed.u64(record.next);
+    let Totals { granted, spent, returned, lapsed, live, gates } = record.totals;
+    [granted, spent, returned, lapsed, live].into_iter().for_each(|n| feed.u128(n));
+    feed.u64(gates);
+    feed.len(record.leases.len());
+    for &LeaseRecord { key, id, edge, granted, spent, returned, granted_at, expires } in &record.leases {
+        feed.key(key);
+        feed.u128(edge.0);
+        [id.0, granted, spent, returned, granted_at.0, expires.0].into_iter().for_each(|n| feed.u64(n));
+    }
+    feed.len(record.holders.len());
+    for &HolderRecord { key, edge, rate, until } in &record.holders {
+        feed.key(key);
+        feed.u128(edge.0);
+        [rate.0, until.0].into_iter().for_each(|n| feed.u64(n));
+    }
+    feed.len(record.slots.len());
+    for &SlotRecord { edge, slot, until } in &record.slots {
+        feed.u128(edge.0);
+        [u64::from(slot), until.0].into_iter().for_each(|n| feed.u64(n));
+    }
+}
+
 fn feed_reply(feed: &mut Feed, reply: &Reply) {
     match reply {
         Reply::Acquired(acquired) => {
@@ -190,16 +229,38 @@ fn feed_reply(feed: &mut Feed, reply: &Reply) {
             };
             [number, tenant].into_iter().for_each(|n| feed.u64(n));
         }
+        Reply::Leased(leased) => feed_leased(feed, leased),
     }
 }
 
+fn feed_leased(feed: &mut Feed, leased: &Leased) {
+    let [lends, lease] = optional(leased.lease.map(|lease| lease.0));
+    let [gates, gate] = optional(leased.gate.map(|gate| gate.0));
+    let [retry, retry_in] = retry(leased.retry_after);
+    let [numbered, slot] = optional(leased.slot.map(u64::from));
+    [
+        7,
+        lends,
+        lease,
+        leased.granted,
+        leased.sync,
+        leased.lifetime.0,
+        gates,
+        gate,
+        retry,
+        retry_in,
+        leased.remaining,
+        leased.reset_after.0,
+        numbered,
+        slot,
+        leased.at.0,
+    ]
+    .into_iter()
+    .for_each(|n| feed.u64(n));
+}
+
 fn feed_decision(feed: &mut Feed, decision: &Decision) {
-    let optional = |n: Option<u64>| [u64::from(n.is_some()), n.unwrap_or(0)];
-    let [retry, retry_in] = match decision.retry_after {
-        None => [0, 0],
-        Some(RetryAfter::In(wait)) => [1, wait.0],
-        Some(RetryAfter::Never) => [2, 0],
-    };
+    let [retry, retry_in] = retry(decision.retry_after);
     let [waits, wait] = optional(decision.wait.map(|wait| wait.0));
     [
         u64::from(decision.allowed),
@@ -214,4 +275,16 @@ fn feed_decision(feed: &mut Feed, decision: &Decision) {
     ]
     .into_iter()
     .for_each(|n| feed.u64(n));
+}
+
+fn optional(n: Option<u64>) -> [u64; 2] {
+    [u64::from(n.is_some()), n.unwrap_or(0)]
+}
+
+const fn retry(after: Option<RetryAfter>) -> [u64; 2] {
+    match after {
+        None => [0, 0],
+        Some(RetryAfter::In(wait)) => [1, wait.0],
+        Some(RetryAfter::Never) => [2, 0],
+    }
 }

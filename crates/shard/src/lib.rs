@@ -11,6 +11,7 @@ mod directory;
 mod evaluate;
 mod hash;
 mod intern;
+mod lease;
 mod pack;
 mod replies;
 mod snapshot;
@@ -19,21 +20,22 @@ mod table;
 
 pub use clock::SteeredClock;
 pub use command::{
-    Acquire, Acquired, Batch, Bounds, Command, DECISIONS_PER_REPLY, Demand, LimitSpec, Refund, RefundItem,
-    Refusal, Reply, Reset, Settled,
+    Acquire, Acquired, Batch, Bounds, Command, DECISIONS_PER_REPLY, Demand, LeaseCommand, LimitSpec, Refund,
+    RefundItem, Refusal, Reply, Reset, Settled,
 };
 pub use hash::checksum;
 pub use intern::Under;
 pub use replies::Remembered;
 pub use snapshot::{RestoreError, Snapshot, SnapshotCounter};
 
+use leasehold_lease::Ledger;
 use leasehold_model::{Key, Stamp, TimeLine};
 
 use intern::Interned;
 use replies::Replies;
 use table::Table;
 
-/// One shard's counters, its reply cache and its time line.
+/// One shard's counters, what is out of them on leases, its reply cache and its time line.
 #[derive(Debug)]
 pub struct Shard {
     bounds: Bounds,
@@ -41,6 +43,8 @@ pub struct Shard {
     table: Table,
     limits: Interned,
     replies: Replies,
+    /// A counter is kept as long as units of it are out.
+    ledger: Ledger,
     /// Where the sweep looks next.
     cursor: Key,
     /// For operators; influences nothing.
@@ -57,6 +61,7 @@ impl Shard {
             table: Table::new(),
             limits: Interned::default(),
             replies: Replies::default(),
+            ledger: Ledger::default(),
             cursor: Key::MIN,
             evicted: 0,
         }

@@ -31,7 +31,7 @@ impl Remembered {
         weight(match &self.reply {
             Reply::Acquired(acquired) => acquired.decisions.len(),
             Reply::Refunded(units) => units.len(),
-            Reply::Reset(_) | Reply::Refused(_) => 1,
+            Reply::Reset(_) | Reply::Refused(_) | Reply::Leased(_) => 1,
         })
     }
 }

@@ -3,6 +3,8 @@
 //! Invariant: a restored shard answers, sweeps and hashes as the one it was taken from. How it becomes bytes is `wire`'s
 //! business. Bounds are not in it: they belong to the configuration, and a shard may be restored beyond them.
 
+use leasehold_lease::Ledger;
+use leasehold_lease::ledger::{LedgerError, LedgerRecord};
 use leasehold_limit::{Algorithm, State};
 use leasehold_model::{Key, RequestId, Stamp, TimeLine};
 
@@ -25,6 +27,8 @@ pub struct Snapshot {
     pub counters: Vec<SnapshotCounter>,
     /// Every reply remembered, oldest first.
     pub replies: Vec<Remembered>,
+    /// What is out on leases, and edges' slots.
+    pub ledger: LedgerRecord,
 }
 
 /// One counter.
@@ -93,6 +97,15 @@ pub enum RestoreError {
         /// The id.
         id: RequestId,
     },
+    /// What is out contradicts itself.
+    #[error("leases: {0}")]
+    Leases(#[from] LedgerError),
+    /// A lease of a counter that isn't there.
+    #[error("lease {index} is of no counter")]
+    LeaseCounter {
+        /// Its position.
+        index: usize,
+    },
 }
 
 impl Shard {
@@ -111,6 +124,7 @@ impl Shard {
             limits: self.limits.sorted().cloned().collect(),
             counters: counters.collect(),
             replies: self.replies.iter().cloned().collect(),
+            ledger: self.ledger.record(),
         }
     }
 
@@ -123,8 +137,12 @@ impl Shard {
         let mut limits = Interned::default();
         let table = restore_counters(snapshot.counters, &snapshot.limits, &mut limits)?;
         let replies = restore_replies(snapshot.replies, snapshot.last)?;
+        let ledger = Ledger::restore(&snapshot.ledger)?;
+        if let Some(index) = snapshot.ledger.leases.iter().position(|lease| table.get(lease.key).is_none()) {
+            return Err(RestoreError::LeaseCounter { index });
+        }
         let time = TimeLine::from(snapshot.last);
-        Ok(Self { bounds, time, table, limits, replies, cursor: snapshot.cursor, evicted: 0 })
+        Ok(Self { bounds, time, table, limits, replies, ledger, cursor: snapshot.cursor, evicted: 0 })
     }
 }
 

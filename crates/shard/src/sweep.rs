@@ -1,4 +1,4 @@
-//! The only eviction: counters that equal fresh ones are dropped, a few looks with each command.
+//! The only eviction: counters that equal fresh ones, of which nothing is out, are dropped, a few looks with each command.
 //!
 //! Invariant: it changes no answer but that of a full tenant, and looks at a bounded number of counters at a time. The
 //! cursor is replicated state: replicas drop the same counters at the same command.
@@ -24,6 +24,7 @@ impl Shard {
 
     pub(crate) fn tick(&mut self, at: Stamp) {
         self.replies.expire(at, self.bounds.retry_window, LOOKS_PER_TICK);
+        self.end_leases(at, LOOKS_PER_TICK);
         self.sweep(LOOKS_PER_TICK, at);
     }
 
@@ -34,11 +35,12 @@ impl Shard {
                 self.cursor = Key::MIN;
                 return;
             };
-            let key = counter.key;
-            let limit = &self.limits.get(counter.limit).spec.limit;
-            let fresh = limit.fresh_at(counter.state.get()) <= at;
+            let (key, id) = (counter.key, counter.limit);
+            let state = self.beside(key, &self.limits.get(id).spec.limit, counter.state, at);
+            let fresh = self.is_fresh(key, id, state.get(), at);
             self.cursor = Key::from_u128(key.to_u128().wrapping_add(1));
             if fresh {
+                self.ledger.drop_ended(key, at);
                 self.drop_counter(key);
             }
         }

@@ -30,7 +30,7 @@ pub(crate) struct Counter<'a> {
 /// A state by value where that is cheap.
 #[derive(Clone, Debug)]
 pub(crate) enum Held<'a> {
-    /// Unpacked.
+    /// A copy: unpacked, or changed since.
     Narrow(State),
     /// In its place beside the directory.
     Wide(&'a State),

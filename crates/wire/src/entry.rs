@@ -77,6 +77,12 @@ pub enum RepliesError {
         /// The number.
         number: i32,
     },
+    /// A slot beyond all that there are.
+    #[error("replies[{index}].leased.slot: {max} is the largest", max = u16::MAX)]
+    Slot {
+        /// Its position.
+        index: usize,
+    },
 }
 
 /// The bytes of an entry: commands under their leader's stamp.
@@ -149,16 +155,25 @@ fn batch_from_proto(proto: storage::Batch) -> Result<Batch, EntryError> {
 }
 
 fn bounds_to_proto(bounds: &Bounds) -> storage::Bounds {
-    let Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max } = *bounds;
-    let retry_window = retry_window.0;
-    storage::Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max }
+    storage::Bounds {
+        keys_per_tenant_max: bounds.keys_per_tenant_max,
+        keys_max: bounds.keys_max,
+        replies_per_tenant_max: bounds.replies_per_tenant_max,
+        retry_window: bounds.retry_window.0,
+        items_max: bounds.items_max,
+        leases_max: bounds.leases_max,
+    }
 }
 
 fn bounds_from_proto(proto: &storage::Bounds) -> Bounds {
-    let storage::Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max } =
-        *proto;
-    let retry_window = Nanos(retry_window);
-    Bounds { keys_per_tenant_max, keys_max, replies_per_tenant_max, retry_window, items_max }
+    Bounds {
+        keys_per_tenant_max: proto.keys_per_tenant_max,
+        keys_max: proto.keys_max,
+        replies_per_tenant_max: proto.replies_per_tenant_max,
+        retry_window: Nanos(proto.retry_window),
+        items_max: proto.items_max,
+        leases_max: proto.leases_max,
+    }
 }
 
 pub(crate) fn limits_to_proto(limits: &[LimitSpec]) -> Vec<storage::LimitSpec> {
@@ -189,6 +204,7 @@ fn reply_to_proto(reply: &Reply) -> storage::Reply {
         Reply::Refunded(units) => Proto::Refunded(storage::Refunded { units: units.clone() }),
         Reply::Reset(held) => Proto::Reset(storage::Reset { held: *held }),
         Reply::Refused(refusal) => Proto::Refused(reply::refusal_to_proto(*refusal)),
+        Reply::Leased(leased) => Proto::Leased(reply::leased_to_proto(leased)),
     };
     storage::Reply { reply: Some(reply) }
 }
@@ -199,6 +215,9 @@ fn reply_from_proto(index: usize, proto: storage::Reply) -> Result<Reply, Replie
         Proto::Acquired(acquired) => Reply::Acquired(reply::acquired_from_proto(acquired)),
         Proto::Refunded(refunded) => Reply::Refunded(refunded.units),
         Proto::Reset(reset) => Reply::Reset(reset.held),
+        Proto::Leased(leased) => {
+            Reply::Leased(reply::leased_from_proto(&leased).ok_or(RepliesError::Slot { index })?)
+        }
         Proto::Refused(refused) => {
             let number = refused.refusal;
             Reply::Refused(

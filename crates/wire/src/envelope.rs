@@ -6,8 +6,10 @@ use prost::{DecodeError, Message as _};
 
 use crate::proto::leasehold::storage::v1 as storage;
 
-/// The format that is written, and the newest that is read.
-pub const SNAPSHOT_FORMAT: u32 = 1;
+/// The format that is written, and the newest that is read. 2 added leases; a shard of format 1 has none.
+pub const SNAPSHOT_FORMAT: u32 = 2;
+/// The oldest format that is read.
+const SNAPSHOT_FORMAT_MIN: u32 = 1;
 
 /// Bytes that are no snapshot this version can read. Fetch another copy; for [`EnvelopeError::Format`] upgrade first.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +44,7 @@ pub(crate) fn seal(body: Vec<u8>) -> Vec<u8> {
 /// The body that was sealed.
 pub(crate) fn open(bytes: &[u8]) -> Result<Bytes, EnvelopeError> {
     let envelope = storage::SnapshotEnvelope::decode(bytes)?;
-    if envelope.format != SNAPSHOT_FORMAT {
+    if !(SNAPSHOT_FORMAT_MIN..=SNAPSHOT_FORMAT).contains(&envelope.format) {
         return Err(EnvelopeError::Format { found: envelope.format });
     }
     let (found, expected) = (checksum(&envelope.body), envelope.checksum);

@@ -1,5 +1,6 @@
 //! A shard's replies as messages, for snapshots and for answers alike.
 
+use leasehold_lease::{LeaseId, Leased};
 use leasehold_limit::{Decision, RetryAfter};
 use leasehold_model::{Nanos, Stamp, TenantId};
 use leasehold_shard::{Acquired, Refusal};
@@ -21,6 +22,45 @@ pub(crate) fn acquired_from_proto(proto: storage::Acquired) -> Acquired {
         at: Stamp(proto.at),
         decisions: proto.decisions.into_iter().map(decision_from_proto).collect(),
     }
+}
+
+pub(crate) fn leased_to_proto(leased: &Leased) -> storage::Leased {
+    use storage::leased::Retry;
+    storage::Leased {
+        lease: leased.lease.map(|lease| lease.0),
+        granted: leased.granted,
+        sync: leased.sync,
+        lifetime: leased.lifetime.0,
+        gate: leased.gate.map(|gate| gate.0),
+        retry: leased.retry_after.map(|retry| match retry {
+            RetryAfter::In(wait) => Retry::RetryAfter(wait.0),
+            RetryAfter::Never => Retry::Never(true),
+        }),
+        remaining: leased.remaining,
+        reset_after: leased.reset_after.0,
+        slot: leased.slot.map(u32::from),
+        at: leased.at.0,
+    }
+}
+
+/// `None` for a slot that is no slot's number.
+pub(crate) fn leased_from_proto(proto: &storage::Leased) -> Option<Leased> {
+    use storage::leased::Retry;
+    Some(Leased {
+        lease: proto.lease.map(LeaseId),
+        granted: proto.granted,
+        sync: proto.sync,
+        lifetime: Nanos(proto.lifetime),
+        gate: proto.gate.map(Nanos),
+        retry_after: proto.retry.as_ref().map(|retry| match retry {
+            Retry::RetryAfter(wait) => RetryAfter::In(Nanos(*wait)),
+            Retry::Never(_) => RetryAfter::Never,
+        }),
+        remaining: proto.remaining,
+        reset_after: Nanos(proto.reset_after),
+        slot: proto.slot.map(u16::try_from).transpose().ok()?,
+        at: Stamp(proto.at),
+    })
 }
 
 pub(crate) fn refusal_to_proto(refusal: Refusal) -> storage::Refused {

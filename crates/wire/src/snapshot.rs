@@ -4,8 +4,10 @@
 //! is checked by `Shard::restore`; here only that it says something.
 
 mod counter;
+mod ledger;
 mod reply;
 
+use leasehold_lease::ledger::LedgerRecord;
 use leasehold_limit::Limit;
 use leasehold_model::{Key, RulesVersion, Stamp, TenantId};
 use leasehold_shard::{LimitSpec, Snapshot, Under};
@@ -66,6 +68,14 @@ pub enum SnapshotError {
         /// The number.
         number: i32,
     },
+    /// A slot beyond all that there are.
+    #[error("{list}[{index}]: {max} is the largest slot", max = u16::MAX)]
+    Slot {
+        /// Which list.
+        list: &'static str,
+        /// Position in the list.
+        index: usize,
+    },
 }
 
 /// The bytes of a snapshot.
@@ -76,6 +86,9 @@ pub fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
         cursor_high: snapshot.cursor.high,
         cursor_low: snapshot.cursor.low,
         limits: snapshot.limits.iter().map(under_to_proto).collect(),
+        slots: snapshot.ledger.slots.iter().map(ledger::slot_to_proto).collect(),
+        lease_totals: Some(ledger::totals_to_proto(&snapshot.ledger.totals)),
+        next_lease: snapshot.ledger.next,
         ..storage::Snapshot::default()
     };
     // Encoded messages laid end to end are the message that has all their elements.
@@ -87,6 +100,14 @@ pub fn encode_snapshot(snapshot: &Snapshot) -> Vec<u8> {
     for chunk in snapshot.replies.chunks(CHUNK) {
         let replies = chunk.iter().map(reply::to_proto).collect();
         append(&mut body, &storage::Snapshot { replies, ..storage::Snapshot::default() });
+    }
+    for chunk in snapshot.ledger.leases.chunks(CHUNK) {
+        let leases = chunk.iter().map(ledger::lease_to_proto).collect();
+        append(&mut body, &storage::Snapshot { leases, ..storage::Snapshot::default() });
+    }
+    for chunk in snapshot.ledger.holders.chunks(CHUNK) {
+        let holders = chunk.iter().map(ledger::holder_to_proto).collect();
+        append(&mut body, &storage::Snapshot { holders, ..storage::Snapshot::default() });
     }
     envelope::seal(body)
 }
@@ -103,6 +124,14 @@ fn decode_body(body: storage::Snapshot) -> Result<Snapshot, SnapshotError> {
     let limits = body.limits.iter().enumerate().map(|(index, under)| under_from_proto(index, under));
     let counters = body.counters.into_iter().enumerate();
     let replies = body.replies.into_iter().enumerate();
+    let slots = body.slots.iter().enumerate().map(|(index, slot)| ledger::slot_from_proto(index, slot));
+    let ledger = LedgerRecord {
+        next: body.next_lease,
+        totals: body.lease_totals.as_ref().map(ledger::totals_from_proto).unwrap_or_default(),
+        leases: body.leases.iter().map(ledger::lease_from_proto).collect(),
+        holders: body.holders.iter().map(ledger::holder_from_proto).collect(),
+        slots: slots.collect::<Result<_, _>>()?,
+    };
     Ok(Snapshot {
         last: Stamp(body.last),
         cursor: Key { high: body.cursor_high, low: body.cursor_low },
@@ -111,6 +140,7 @@ fn decode_body(body: storage::Snapshot) -> Result<Snapshot, SnapshotError> {
             .map(|(index, proto)| counter::from_proto(index, proto))
             .collect::<Result<_, _>>()?,
         replies: replies.map(|(index, proto)| reply::from_proto(index, proto)).collect::<Result<_, _>>()?,
+        ledger,
     })
 }
 

@@ -44,6 +44,8 @@ impl Question {
             Command::Acquire(acquire) => What::Acquire(acquire.demands),
             Command::Refund(refund) => What::Refund(refund.items),
             Command::Reset(reset) => What::Reset(reset.keys),
+            // Its ask has a way of its own, on which the edge's own name goes along.
+            Command::Lease(_) => return None,
         };
         Self::checked(limits, what)
     }

@@ -2,7 +2,7 @@
 
 use leasehold_limit::{Algorithm, Ask, Limit};
 use leasehold_model::{Key, Nanos, RequestId, RulesVersion, Stamp, TenantId};
-use leasehold_shard::{Acquire, Refund, Reset};
+use leasehold_shard::{Acquire, Demand, Refund, Reset};
 use proptest::prelude::*;
 
 use super::*;

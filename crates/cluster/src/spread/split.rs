@@ -45,6 +45,7 @@ fn keys(command: &Command) -> Box<dyn Iterator<Item = Key> + '_> {
         Command::Acquire(acquire) => Box::new(acquire.demands.iter().map(|demand| demand.key)),
         Command::Refund(refund) => Box::new(refund.items.iter().map(|item| item.key)),
         Command::Reset(reset) => Box::new(reset.keys.iter().copied()),
+        Command::Lease(lease) => Box::new(std::iter::once(lease.ask.key)),
     }
 }
 

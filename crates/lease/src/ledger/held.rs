@@ -65,12 +65,16 @@ pub(super) struct Terms {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) leased: Leased,
-    /// Whether anything is to be kept of it.
+    /// Whether the counter changed.
+    pub(super) counter: bool,
+    /// Whether anything is to be kept of it, the counter or what is known of the edge.
     pub(super) changed: bool,
 }
 
 impl Held {
-    /// What is out at `at`, `state` being settled as far as leases have ended by then: each at its own end, in order.
+    /// What is out at `at`. Leases that have ended by then become spent in `state`: each at its own end, in order.
+    ///
+    /// No further than the last of them is `state` brought, so that it is the same whenever that is done.
     pub(super) fn beside(&self, counter: &mut Counter<'_>) -> Out<'_> {
         let mut out = Out::new(&self.due);
         while let Some((ended, rest)) = out.due().split_first()
@@ -79,7 +83,6 @@ impl Held {
             counter.limit.spent(counter.state, ended.at, ended.units, out.units());
             out = Out::new(rest);
         }
-        counter.limit.settle(counter.state, counter.at, out.units());
         out
     }
 
@@ -96,6 +99,11 @@ impl Held {
 
     pub(super) fn out(&self) -> Out<'_> {
         Out::new(&self.due)
+    }
+
+    /// What is out at `at`, whether leases that have ended were dropped or not.
+    pub(super) fn out_at(&self, at: Stamp) -> Out<'_> {
+        Out::new(&self.due[self.due.partition_point(|due| due.at <= at)..])
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -135,9 +143,9 @@ impl Held {
         terms: Terms,
         totals: &mut Totals,
     ) -> Outcome {
-        let mut changed = false;
+        let mut counted = false;
         for usage in ask.usage.iter().take(USAGE_MAX) {
-            changed |= self.usage(counter, ask.edge, *usage, totals);
+            counted |= self.usage(counter, ask.edge, *usage, totals);
         }
         let demand = Wanted::of(ask);
         let registers = demand.want > demand.need;
@@ -159,7 +167,8 @@ impl Held {
         let after = counter.limit.decide_beside(counter.state, counter.at, Ask::PEEK, self.out());
         let gate = gate(counter.limit, demand, share, fair, (registers && !pays, &after));
         let taken = share.sync > 0 || share.granted > 0;
-        changed |= taken;
+        counted |= taken;
+        let mut changed = counted;
         if registers && known {
             let until = counter.at.after(owner_lifetime(lifetime)).after(gate.unwrap_or(Nanos::ZERO));
             changed |=
@@ -182,7 +191,7 @@ impl Held {
             slot: terms.slot,
             at: counter.at,
         };
-        Outcome { leased, changed }
+        Outcome { leased, counter: counted, changed }
     }
 
     /// What the totals say beyond what was known. Only of the edge's own leases, and never beyond what was granted.

@@ -257,6 +257,7 @@ fn an_ask_that_is_refused_again_changes_nothing() {
     assert!(owner.ledger.ask(&owner.limit, &mut owner.state, owner.at, &wants(1, 1, 9), ROOM).changed);
     owner.wait(Nanos::from_millis(500));
     let ask = wants(1, 1, 9);
+    owner.left();
     let settled = owner.ledger.settled(&owner.limit, &owner.state, owner.at, &ask, ROOM);
     let record = owner.ledger.record();
     let asked = owner.ledger.ask(&owner.limit, &mut owner.state, owner.at, &ask, ROOM);

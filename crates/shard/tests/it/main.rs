@@ -3,6 +3,7 @@
 mod acquire;
 mod bounds;
 mod golden;
+mod lease;
 mod model;
 mod refund;
 mod replicas;
@@ -14,7 +15,8 @@ mod traffic;
 use leasehold_limit::{Algorithm, Ask, Limit};
 use leasehold_model::{Key, Nanos, RequestId, RulesVersion, Stamp, TenantId};
 use leasehold_shard::{
-    Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Reply, Reset, Shard,
+    Acquire, Acquired, Batch, Bounds, Command, Demand, LeaseCommand, LimitSpec, Refund, RefundItem, Reply,
+    Reset, Shard,
 };
 
 /// A stamp to start from: traffic doesn't begin in 1970.
@@ -125,6 +127,8 @@ impl Bench {
 fn acquired(reply: Reply) -> Acquired {
     match reply {
         Reply::Acquired(acquired) => acquired,
-        Reply::Refunded(_) | Reply::Reset(_) | Reply::Refused(_) => panic!("not acquired: {reply:?}"),
+        Reply::Refunded(_) | Reply::Reset(_) | Reply::Refused(_) | Reply::Leased(_) => {
+            panic!("not acquired: {reply:?}")
+        }
     }
 }

@@ -32,6 +32,7 @@ const TIGHT: Bounds = Bounds {
     replies_per_tenant_max: 5,
     retry_window: Nanos::from_secs(60),
     items_max: 4,
+    leases_max: 6,
 };
 
 proptest! {

@@ -113,7 +113,7 @@ fn as_counted(place: usize, command: &Command) -> Command {
             let id = Some(RequestId { session: SESSION, seq });
             Command::Acquire(Acquire { id, remember_denial: false, ..acquire.clone() })
         }
-        Command::Acquire(_) | Command::Refund(_) | Command::Reset(_) => command.clone(),
+        Command::Acquire(_) | Command::Refund(_) | Command::Reset(_) | Command::Lease(_) => command.clone(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Random commands for the property tests: few counters, all algorithms, stamps that also run backwards.
 
+use leasehold_lease::{EdgeId, LeaseAsk, LeaseId, MilliRate, Usage};
 use leasehold_limit::{CalendarUnit, Window, Zone};
 use proptest::prelude::*;
 
@@ -66,6 +67,33 @@ fn demand(rules: Rules) -> impl Strategy<Value = Demand> {
     })
 }
 
+/// An edge's ask, with word of whatever leases it may have on the counter.
+fn lease(rules: Rules) -> impl Strategy<Value = LeaseCommand> {
+    let ids = prop::option::weighted(0.5, 100u64..120).prop_map(|seq| seq.map(id));
+    let units = prop_oneof![4 => 0u64..6, 1 => HUGE / 20..HUGE / 4, 1 => any::<u64>()];
+    let usage = prop::option::weighted(0.5, (0u64..4, 0u64..3));
+    let ask = (0..KEYS, 1..4u128, 0u64..3, units, 0u64..9_000_000_000, usage);
+    (ids, 0..12u32, ask).prop_map(move |(id, limit, (n, edge, need, more, lifetime, usage))| {
+        let told = |(spent_total, returned_total)| {
+            (0..60).map(move |lease| Usage { lease: LeaseId(lease), spent_total, returned_total }).collect()
+        };
+        let ask = LeaseAsk {
+            edge: EdgeId(edge),
+            key: key(n),
+            need,
+            want: need.saturating_add(more),
+            rate: MilliRate(more % 5_000),
+            lifetime: Nanos(lifetime),
+            usage: usage.map(told).unwrap_or_default(),
+        };
+        let limit = match rules {
+            Rules::Constant => u32::try_from(n).expect("small"),
+            Rules::Changing => limit,
+        };
+        LeaseCommand { id, limit, ask }
+    })
+}
+
 /// A command, and how much later than the one before it comes (or earlier).
 pub(crate) fn step(rules: Rules) -> impl Strategy<Value = (i64, Command)> {
     let ids = prop::option::weighted(0.3, 0u64..40).prop_map(|seq| seq.map(id));
@@ -79,6 +107,7 @@ pub(crate) fn step(rules: Rules) -> impl Strategy<Value = (i64, Command)> {
             Command::Refund(Refund { id: id(seq), items: items.into_iter().map(item).collect() })
         }),
         1 => prop::collection::vec(0..KEYS, 0..3).prop_map(reset),
+        8 => lease(rules).prop_map(Command::Lease),
     ];
     let nanos = prop_oneof![
         4 => Just(0i64),

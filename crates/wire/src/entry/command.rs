@@ -1,8 +1,9 @@
 //! Commands of an entry.
 
+use leasehold_lease::{EdgeId, LeaseAsk, LeaseId, MilliRate, Usage};
 use leasehold_limit::Ask;
-use leasehold_model::{Key, RequestId, Stamp};
-use leasehold_shard::{Acquire, Command, Demand, Refund, RefundItem, Reset, Settled};
+use leasehold_model::{Key, Nanos, RequestId, Stamp};
+use leasehold_shard::{Acquire, Command, Demand, LeaseCommand, Refund, RefundItem, Reset, Settled};
 
 use super::EntryError;
 use crate::proto::leasehold::storage::v1 as storage;
@@ -19,6 +20,7 @@ pub(super) fn to_proto(command: &Command) -> storage::Command {
             key_high: reset.keys.iter().map(|key| key.high).collect(),
             key_low: reset.keys.iter().map(|key| key.low).collect(),
         }),
+        Command::Lease(lease) => Proto::Lease(lease_to_proto(lease)),
     };
     storage::Command { command: Some(command) }
 }
@@ -39,6 +41,7 @@ pub(super) fn from_proto(index: usize, proto: storage::Command) -> Result<Comman
             let keys = reset.key_high.into_iter().zip(reset.key_low);
             Command::Reset(Reset { keys: keys.map(|(high, low)| Key { high, low }).collect() })
         }
+        Proto::Lease(lease) => Command::Lease(lease_from_proto(lease)),
     })
 }
 
@@ -56,6 +59,47 @@ pub(crate) fn acquire_from_proto(proto: storage::Acquire) -> Acquire {
         remember_denial: proto.remember_denial,
         demands: proto.demands.into_iter().map(demand_from_proto).collect(),
     }
+}
+
+fn lease_to_proto(lease: &LeaseCommand) -> storage::Lease {
+    let LeaseAsk { edge, key, need, want, rate, lifetime, usage } = &lease.ask;
+    let Key { high: edge_high, low: edge_low } = Key::from_u128(edge.0);
+    let usage = usage.iter().map(|&Usage { lease, spent_total, returned_total }| storage::LeaseUsage {
+        lease: lease.0,
+        spent_total,
+        returned_total,
+    });
+    storage::Lease {
+        id: lease.id.map(id_to_proto),
+        limit: lease.limit,
+        edge_high,
+        edge_low,
+        key_high: key.high,
+        key_low: key.low,
+        need: *need,
+        want: *want,
+        rate: rate.0,
+        lifetime: lifetime.0,
+        usage: usage.collect(),
+    }
+}
+
+fn lease_from_proto(proto: storage::Lease) -> LeaseCommand {
+    let usage = proto.usage.iter().map(|usage| Usage {
+        lease: LeaseId(usage.lease),
+        spent_total: usage.spent_total,
+        returned_total: usage.returned_total,
+    });
+    let ask = LeaseAsk {
+        edge: EdgeId(Key { high: proto.edge_high, low: proto.edge_low }.to_u128()),
+        key: Key { high: proto.key_high, low: proto.key_low },
+        need: proto.need,
+        want: proto.want,
+        rate: MilliRate(proto.rate),
+        lifetime: Nanos(proto.lifetime),
+        usage: usage.collect(),
+    };
+    LeaseCommand { id: proto.id.map(id_from_proto), limit: proto.limit, ask }
 }
 
 pub(super) fn settled_to_proto(settled: &Settled) -> storage::Settled {

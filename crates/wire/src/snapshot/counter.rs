@@ -77,11 +77,11 @@ fn state_from_proto(index: usize, proto: Proto) -> Result<State, SnapshotError> 
     })
 }
 
-fn halves(number: u128) -> (u64, u64) {
+pub(super) fn halves(number: u128) -> (u64, u64) {
     let Key { high, low } = Key::from_u128(number);
     (high, low)
 }
 
-fn join(high: u64, low: u64) -> u128 {
+pub(super) fn join(high: u64, low: u64) -> u128 {
     Key { high, low }.to_u128()
 }

@@ -39,6 +39,7 @@ fn reply_to_proto(reply: &Reply) -> Proto {
         Reply::Refunded(units) => Proto::Refunded(storage::Refunded { units: units.clone() }),
         Reply::Reset(held) => Proto::Reset(storage::Reset { held: *held }),
         Reply::Refused(refusal) => Proto::Refused(reply::refusal_to_proto(*refusal)),
+        Reply::Leased(leased) => Proto::Leased(reply::leased_to_proto(leased)),
     }
 }
 
@@ -47,6 +48,10 @@ fn reply_from_proto(index: usize, proto: Proto) -> Result<Reply, SnapshotError> 
         Proto::Acquired(acquired) => Reply::Acquired(reply::acquired_from_proto(acquired)),
         Proto::Refunded(refunded) => Reply::Refunded(refunded.units),
         Proto::Reset(reset) => Reply::Reset(reset.held),
+        Proto::Leased(leased) => {
+            let slot = SnapshotError::Slot { list: "replies", index };
+            Reply::Leased(reply::leased_from_proto(&leased).ok_or(slot)?)
+        }
         Proto::Refused(refused) => {
             let number = refused.refusal;
             Reply::Refused(

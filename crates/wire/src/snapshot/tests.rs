@@ -1,12 +1,13 @@
 //! Snapshots as bytes, there and back, and bytes that are none.
 
+use leasehold_lease::{EdgeId, LIFETIME_DEFAULT, LeaseAsk, LeaseId, MilliRate, Usage};
 use leasehold_limit::{
     Algorithm, Ask, BucketState, CalendarUnit, Decision, LogState, RetryAfter, State, Window, Zone,
 };
 use leasehold_model::{Nanos, RequestId};
 use leasehold_shard::{
-    Acquire, Acquired, Batch, Bounds, Command, Demand, Refund, RefundItem, Refusal, Remembered, Reply, Shard,
-    checksum,
+    Acquire, Acquired, Batch, Bounds, Command, Demand, LeaseCommand, Refund, RefundItem, Refusal, Remembered,
+    Reply, Shard, checksum,
 };
 use proptest::prelude::*;
 
@@ -29,7 +30,16 @@ fn command(seq: u64, limit: u32, cost: u64) -> Command {
     })
 }
 
-/// A shard that counted by every algorithm, admitted, refused for a while and for good, and took back.
+/// An edge asks for a part of a counter that nobody else does, and tells that it spent one of its first lease.
+fn lease(seq: u64, limit: u32) -> Command {
+    let usage = vec![Usage { lease: LeaseId(0), spent_total: 1, returned_total: 0 }];
+    let key = Key { high: u64::from(limit) << 60, low: 0 };
+    let (edge, rate) = (EdgeId(1 << 100 | u128::from(seq % 2)), MilliRate(7));
+    let ask = LeaseAsk { edge, key, need: 1, want: 3, rate, lifetime: LIFETIME_DEFAULT, usage };
+    Command::Lease(LeaseCommand { id: Some(RequestId { session: 3, seq }), limit, ask })
+}
+
+/// A shard that counted by every algorithm, admitted, refused for a while and for good, lent, and took back.
 fn busy() -> Shard {
     let zone = Zone::new("America/New_York").unwrap();
     let limits: Vec<LimitSpec> = [
@@ -47,6 +57,8 @@ fn busy() -> Shard {
     for second in 0..3 {
         let at = START.after(Nanos::from_secs(second));
         let commands = (0..7).map(|limit| command(u64::from(limit), limit, 2)).collect();
+        shard.apply(&Batch { limits: limits.clone(), commands, ..Batch::default() }, at);
+        let commands = (0..7).map(|limit| lease(second * 7 + u64::from(limit), limit)).collect();
         shard.apply(&Batch { limits: limits.clone(), commands, ..Batch::default() }, at);
         let commands =
             (0..7).map(|limit| command(100 * (second + 1) + u64::from(limit), limit, 1 + second * 8));
@@ -77,6 +89,9 @@ fn a_shard_survives_the_way_through_bytes_with_equal_hash_and_equal_answers() {
     let mut shard = busy();
     let snapshot = shard.snapshot();
     assert!(snapshot.counters.len() >= 14 && snapshot.replies.len() >= 20, "there is something to lose");
+    let ledger = &snapshot.ledger;
+    assert!(ledger.leases.len() >= 6 && ledger.holders.len() >= 6 && ledger.slots.len() == 2);
+    assert!(ledger.totals.spent > 0 && ledger.totals.live > 0);
     let decoded = decode_snapshot(&encode_snapshot(&snapshot)).unwrap();
     assert_eq!(decoded, snapshot);
     let mut restored = Shard::restore(decoded, Bounds::default()).unwrap();
@@ -142,9 +157,26 @@ fn more_than_one_chunk_stays_in_order() {
 }
 
 #[test]
+fn a_snapshot_from_before_there_were_leases_is_read() {
+    let mut shard = Shard::new(Bounds::default());
+    let batch = Batch {
+        limits: vec![spec(Algorithm::SlidingLog)],
+        commands: vec![command(1, 0, 1)],
+        ..Batch::default()
+    };
+    shard.apply(&batch, START);
+    let envelope = storage::SnapshotEnvelope::decode(&*encode_snapshot(&shard.snapshot())).unwrap();
+    let mut body = storage::Snapshot::decode(envelope.body).unwrap();
+    body.lease_totals = None;
+    let body = body.encode_to_vec();
+    let old = storage::SnapshotEnvelope { format: 1, checksum: checksum(&body), body: body.into() };
+    assert_eq!(decode_snapshot(&old.encode_to_vec()), Ok(shard.snapshot()));
+}
+
+#[test]
 fn a_newer_format_is_refused_and_says_so() {
-    let envelope = storage::SnapshotEnvelope { format: 2, ..storage::SnapshotEnvelope::default() };
-    check_refused(&envelope.encode_to_vec(), "format 2 is unknown, this version reads up to 1");
+    let envelope = storage::SnapshotEnvelope { format: 3, ..storage::SnapshotEnvelope::default() };
+    check_refused(&envelope.encode_to_vec(), "format 3 is unknown, this version reads up to 2");
     check_refused(&[], "format 0 is unknown");
 }
 
@@ -193,6 +225,10 @@ fn parts_that_are_absent_or_unknown_are_named() {
         let limit = Some(v1::Limit::default());
         body.limits.push(storage::Under { limit, ..storage::Under::default() });
     };
+    let slot = |body: &mut storage::Snapshot| {
+        body.slots.push(storage::EdgeSlot { slot: 1 << 16, ..storage::EdgeSlot::default() });
+    };
+    check_refused(&with(slot), "slots[0]: 65535 is the largest slot");
     check_refused(&with(limit), "limits[0]: algorithm: 0 is none");
 }
 

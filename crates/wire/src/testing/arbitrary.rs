@@ -1,10 +1,11 @@
 //! Random values of the pure crates, for round trips.
 
+use leasehold_lease::{EdgeId, LeaseAsk, LeaseId, Leased, MilliRate, Usage};
 use leasehold_limit::{Algorithm, Ask, CalendarUnit, Decision, Limit, RetryAfter, Window, Zone};
 use leasehold_model::{Key, Nanos, RequestId, RulesVersion, Stamp, TenantId};
 use leasehold_shard::{
-    Acquire, Acquired, Batch, Bounds, Command, Demand, LimitSpec, Refund, RefundItem, Refusal, Reply, Reset,
-    Settled,
+    Acquire, Acquired, Batch, Bounds, Command, Demand, LeaseCommand, LimitSpec, Refund, RefundItem, Refusal,
+    Reply, Reset, Settled,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -59,6 +60,21 @@ pub(crate) fn acquire() -> impl Strategy<Value = Acquire> {
         .prop_map(|(id, remember_denial, demands)| Acquire { id, remember_denial, demands })
 }
 
+fn lease() -> impl Strategy<Value = LeaseCommand> {
+    let usage = any::<(u64, u64, u64)>().prop_map(|(lease, spent_total, returned_total)| Usage {
+        lease: LeaseId(lease),
+        spent_total,
+        returned_total,
+    });
+    let numbers = any::<(u128, u64, u64, u64, u64, u32)>();
+    (option::of(id()), key(), numbers, vec(usage, 0..4)).prop_map(
+        |(id, key, (edge, need, want, rate, lifetime, limit), usage)| {
+            let (edge, rate, lifetime) = (EdgeId(edge), MilliRate(rate), Nanos(lifetime));
+            LeaseCommand { id, limit, ask: LeaseAsk { edge, key, need, want, rate, lifetime, usage } }
+        },
+    )
+}
+
 fn command() -> impl Strategy<Value = Command> {
     let item = (key(), any::<(u64, u64)>()).prop_map(|(key, (cost, charged_at))| RefundItem {
         key,
@@ -69,6 +85,7 @@ fn command() -> impl Strategy<Value = Command> {
         acquire().prop_map(Command::Acquire),
         (id(), vec(item, 0..4)).prop_map(|(id, items)| Command::Refund(Refund { id, items })),
         vec(key(), 0..4).prop_map(|keys| Command::Reset(Reset { keys })),
+        lease().prop_map(Command::Lease),
     ]
 }
 
@@ -85,13 +102,35 @@ pub(crate) fn batch() -> impl Strategy<Value = Batch> {
     })
 }
 
-pub(crate) fn decision() -> impl Strategy<Value = Decision> {
-    let retry = prop_oneof![
+fn retry() -> impl Strategy<Value = Option<RetryAfter>> {
+    prop_oneof![
         Just(None),
         Just(Some(RetryAfter::Never)),
         any::<u64>().prop_map(|wait| Some(RetryAfter::In(Nanos(wait)))),
-    ];
-    (any::<(bool, u64, u64, u64, u64, Option<u64>)>(), retry).prop_map(
+    ]
+}
+
+fn leased() -> impl Strategy<Value = Leased> {
+    let optional = any::<(Option<u64>, Option<u64>, Option<u16>)>();
+    let numbers = any::<(u64, u64, u64, u64, u64, u64)>();
+    (optional, numbers, retry()).prop_map(
+        |((lease, gate, slot), (granted, sync, lifetime, remaining, reset_after, at), retry_after)| Leased {
+            lease: lease.map(LeaseId),
+            granted,
+            sync,
+            lifetime: Nanos(lifetime),
+            gate: gate.map(Nanos),
+            retry_after,
+            remaining,
+            reset_after: Nanos(reset_after),
+            slot,
+            at: Stamp(at),
+        },
+    )
+}
+
+pub(crate) fn decision() -> impl Strategy<Value = Decision> {
+    (any::<(bool, u64, u64, u64, u64, Option<u64>)>(), retry()).prop_map(
         |((allowed, granted, remaining, reset_after, next_unit_after, wait), retry_after)| Decision {
             allowed,
             granted,
@@ -121,5 +160,6 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         vec(any::<u64>(), 0..4).prop_map(Reply::Refunded),
         any::<u32>().prop_map(Reply::Reset),
         refusal().prop_map(Reply::Refused),
+        leased().prop_map(Reply::Leased),
     ]
 }
