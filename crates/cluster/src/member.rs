@@ -3,11 +3,13 @@
 //! Invariant: until the node knows its cluster's state nothing is asked of it, and after [`Cluster::shutdown`] nothing is
 //! left of it but its data directory. What runs in between, and in which order it begins, is in `start` and `part`.
 
+mod contact;
 mod gauges;
+mod load;
 mod part;
 mod place;
-mod pulse;
 mod start;
+mod vitals;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,7 +25,7 @@ use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -34,7 +36,7 @@ use crate::whereabouts::Whereabouts;
 use crate::{Clock, ClusterConfig, Counts, Fatal, Report, StartError, Unanswered};
 pub use gauges::Gauges;
 use part::Part;
-use pulse::Vitals;
+use vitals::Vitals;
 
 /// How long what runs in the background may take to end; what doesn't is left to the end of the process.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -260,7 +262,22 @@ impl Cluster {
     }
 }
 
+/// When what a member does all the time is done; a beat that is late isn't made up for.
+fn each_second() -> Interval {
+    let mut tick = interval(Duration::from_secs(1));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tick
+}
+
 impl Inner {
+    /// Has work done beside serving until the node stops, which waits for its end.
+    fn spawn_until_stopped(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(work).await;
+        });
+    }
+
     fn part(&self) -> Result<&Part, Unanswered> {
         if self.stop.is_cancelled() {
             return Err(Unanswered::Stopping);

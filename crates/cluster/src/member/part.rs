@@ -11,7 +11,8 @@ use leasehold_control::NodeRecord;
 use leasehold_model::NodeId;
 use leasehold_wire::peer::Founding;
 
-use super::{Inner, Phase, pulse};
+use super::gauges::count_leaders;
+use super::{Inner, Phase, contact, load, place};
 use crate::StartError;
 use crate::coordinator::{Coordinator, Parts};
 use crate::data::blocking;
@@ -38,7 +39,7 @@ pub(super) struct Part {
 
 /// Starts the replicas and all that follows from them. `peers` are those that were told when the node was let in.
 pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Result<(), StartError> {
-    inner.phase.send_replace(Phase::Waiting(pulse::LEADERLESS.to_owned()));
+    inner.phase.send_replace(Phase::Waiting(contact::LEADERLESS.to_owned()));
     let founding = inner.identity.founded();
     introduce(inner, founding.as_ref(), &peers)?;
     let runner = open_runner(inner).await?;
@@ -82,7 +83,6 @@ pub(super) async fn take(inner: &Arc<Inner>, peers: Vec<(NodeId, String)>) -> Re
         return Ok(());
     }
     run(inner, follower);
-    pulse::run(inner);
     Ok(())
 }
 
@@ -173,29 +173,28 @@ fn voters(founding: &Founding) -> BTreeSet<NodeId> {
     founding.founders.iter().map(|founder: &NodeRecord| founder.id).take(CONTROL_VOTERS_MAX).collect()
 }
 
-/// Starts what follows the control group and the disk.
+/// Starts what a member does beside serving.
 fn run(inner: &Arc<Inner>, follower: Follower) {
-    let following = Arc::clone(inner);
-    inner.tasks.spawn(async move {
-        let stop = following.stop.clone();
-        if let Some(Err(error)) = stop.run_until_cancelled(follower.run()).await {
-            following.fatal.tell(&error.to_string());
-        }
-    });
-    let telling = Arc::clone(inner);
-    inner.tasks.spawn(async move {
-        let stop = telling.stop.clone();
-        stop.run_until_cancelled(tell(&telling)).await;
-    });
-    let minding = Arc::clone(inner);
-    inner.tasks.spawn(async move {
-        let stop = minding.stop.clone();
-        stop.run_until_cancelled(mind_the_disk(&minding)).await;
-    });
+    inner.spawn_until_stopped(follow_control(Arc::clone(inner), follower));
+    inner.spawn_until_stopped(pass_on(Arc::clone(inner)));
+    inner.spawn_until_stopped(mind_the_disk(Arc::clone(inner)));
+    inner.spawn_until_stopped(load::tell(Arc::clone(inner)));
+    inner.spawn_until_stopped(contact::keep(Arc::clone(inner)));
+    inner.spawn_until_stopped(place::watch(Arc::clone(inner)));
+    if let Some(events) = inner.part.get().map(|part| part.runner.events()) {
+        let counting = Arc::clone(inner);
+        inner.spawn_until_stopped(async move { count_leaders(events, &counting.leader_changes).await });
+    }
+}
+
+async fn follow_control(inner: Arc<Inner>, follower: Follower) {
+    if let Err(error) = follower.run().await {
+        inner.fatal.tell(&error.to_string());
+    }
 }
 
 /// A node whose disk is full can't lead: what it leads is handed over, as far as its successors have all of it already.
-async fn mind_the_disk(inner: &Inner) {
+async fn mind_the_disk(inner: Arc<Inner>) {
     let mut full = inner.log.full();
     while full.changed().await.is_ok() {
         if *full.borrow_and_update() {
@@ -210,7 +209,7 @@ async fn mind_the_disk(inner: &Inner) {
 }
 
 /// Passes the control state on.
-async fn tell(inner: &Inner) {
+async fn pass_on(inner: Arc<Inner>) {
     let mut control = inner.control.subscribe();
     control.mark_changed();
     while control.changed().await.is_ok() {

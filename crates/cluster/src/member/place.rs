@@ -57,13 +57,13 @@ fn tell(inner: &Inner, said: &mut String, why: String) {
 }
 
 /// Asks as long as the member is connected with no other: a whole cluster of one may stand on a misplaced directory.
-pub(super) async fn watch(inner: &Inner) {
+pub(super) async fn watch(inner: Arc<Inner>) {
     let mut tick = interval(ALONE_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         let alone = !inner.transport.peers().iter().any(|(_, up)| *up);
-        let found = if alone { misplaced(inner).await } else { Ok(None) };
+        let found = if alone { misplaced(&inner).await } else { Ok(None) };
         // What the directory can't tell now it told at the start.
         let Ok(found) = found else { continue };
         if let Some(why) = found.as_ref().filter(|why| inner.vitals.misplaced().as_ref() != Some(why)) {

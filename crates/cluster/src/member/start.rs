@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::pulse::Vitals;
+use super::vitals::Vitals;
 use super::{Addresses, Ending, Inner, Phase, part, place};
 use crate::data::DataDir;
 use crate::form::{self, ClusterIdentity};
