@@ -6,6 +6,7 @@
 
 mod decide;
 mod members;
+mod memory;
 mod moves;
 mod view;
 
@@ -16,7 +17,6 @@ use std::time::Duration;
 use leasehold_consensus::types::GroupId;
 use leasehold_control::{Command, Control, Reply};
 use leasehold_model::NodeId;
-use leasehold_placement::Standing;
 use leasehold_wire::peer::{Change, ChangeReply, ChangeRequest, StatusRequest};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -25,12 +25,11 @@ use crate::coordinator::Parts;
 use crate::{change, status};
 
 use decide::decide;
+use memory::Memory;
 pub(crate) use view::{Action, GroupView, Seen, View};
 
 /// The time between two passes, while nothing changes sooner.
 const PASS_EVERY: Duration = Duration::from_millis(500);
-/// Where nothing is to be done, replicas are asked how they stand only so often.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// A node that doesn't say within this how its replicas stand isn't counted on in this pass.
 const LOOK_WITHIN: Duration = Duration::from_millis(500);
 /// The control group answers within this, or the next pass tries again.
@@ -56,23 +55,6 @@ pub(crate) async fn run(parts: Arc<Parts>) {
             memory = Memory::default();
         }
     }
-}
-
-/// What one term of planning remembers. All of it may be lost.
-#[derive(Debug, Default)]
-struct Memory {
-    /// When a node last showed any life; since the beginning of the term for those that never did.
-    heard: BTreeMap<NodeId, Instant>,
-    /// Who could be reached in the last pass.
-    connected: BTreeSet<NodeId>,
-    /// Who might hold replicas when leaders were last spread.
-    eligible: Option<BTreeSet<NodeId>>,
-    /// When replicas were last asked how they stand.
-    looked: Option<Instant>,
-    /// The control state of the last pass.
-    control: Option<Arc<Control>>,
-    /// The last pass wanted something done.
-    busy: bool,
 }
 
 async fn pass(parts: &Arc<Parts>, control: &Arc<Control>, memory: &mut Memory) {
@@ -106,43 +88,6 @@ async fn pass(parts: &Arc<Parts>, control: &Arc<Control>, memory: &mut Memory) {
     memory.busy = !actions.is_empty();
     if carry_out(parts, actions).await && all_led {
         memory.eligible = Some(eligible);
-    }
-}
-
-impl Memory {
-    /// How every registered node is heard now.
-    fn see(&mut self, parts: &Parts, control: &Control, now: Instant) -> BTreeMap<NodeId, Seen> {
-        let peers: BTreeMap<NodeId, bool> = parts.transport.peers().into_iter().collect();
-        let members = (parts.members)();
-        self.heard.retain(|node, _| control.nodes().contains_key(node));
-        let see = |node: &NodeId| {
-            let connected = *node == parts.node || peers.get(node) == Some(&true);
-            let live = members.get(*node).is_some_and(leasehold_gossip::Member::is_live);
-            let heard = self.heard.entry(*node).or_insert(now);
-            if connected || live {
-                *heard = now;
-            }
-            (*node, Seen { connected, silent: now.saturating_duration_since(*heard) })
-        };
-        control.nodes().keys().map(see).collect()
-    }
-
-    /// Whether replicas have to be asked how they stand: while things change, and every now and then.
-    fn look_is_due(
-        &mut self,
-        parts: &Parts,
-        control: &Arc<Control>,
-        seen: &BTreeMap<NodeId, Seen>,
-        now: Instant,
-    ) -> bool {
-        let connected = seen.iter().filter(|(_, seen)| seen.connected).map(|(node, _)| *node).collect();
-        let moved = std::mem::replace(&mut self.connected, connected) != self.connected;
-        let changed = self.control.as_ref().is_none_or(|known| !Arc::ptr_eq(known, control));
-        let lives =
-            |node: &NodeId| control.nodes().get(node).is_some_and(|record| record.standing != Standing::Dead);
-        let silent = seen.iter().any(|(node, seen)| seen.silent >= parts.replace_after && lives(node));
-        let waited = self.looked.is_none_or(|at| now.saturating_duration_since(at) >= LOOK_EVERY);
-        self.busy || moved || changed || silent || waited || !control.moves().is_empty()
     }
 }
 
