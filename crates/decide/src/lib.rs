@@ -9,6 +9,7 @@ pub mod bounds;
 mod deadline;
 mod decider;
 mod engine;
+pub mod headers;
 mod host;
 mod plan;
 

@@ -26,8 +26,9 @@ use std::fmt;
 
 use axum::body::Body;
 use axum::response::Response;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use leasehold_decide::headers::{self, status};
 use leasehold_limit::check::{Answer, Outcome, RuleAnswer, Verdict};
 use leasehold_limit::rules::{OnUnavailable, rate::describe};
 use leasehold_limit::{Algorithm, Limit, RetryAfter, Window};
@@ -35,12 +36,9 @@ use leasehold_model::Nanos;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::config::HttpConfig;
-use super::headers;
-use super::problem::{NO_STORE, PROBLEM_JSON, QUOTA_EXCEEDED, REDUCED_CAPACITY, insert_retry_after};
+use super::problem::{PROBLEM_JSON, QUOTA_EXCEEDED, REDUCED_CAPACITY};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const DEGRADED: HeaderName = HeaderName::from_static("x-leasehold-degraded");
-const TRUE: HeaderValue = HeaderValue::from_static("true");
 
 /// Bytes that a body with one or two rules takes; a guess that saves growing the buffer.
 const BODY_BYTES: usize = 512;
@@ -77,27 +75,9 @@ fn max_cost(answer: &Answer) -> Option<u64> {
     answer.violated().filter(never).map(|matched| matched.limit.cap()).min()
 }
 
-/// The status of an answer.
-pub(super) const fn status(verdict: Verdict) -> StatusCode {
-    match verdict {
-        Verdict::Allowed => StatusCode::OK,
-        Verdict::OverLimit => StatusCode::TOO_MANY_REQUESTS,
-        Verdict::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-    }
-}
-
-/// Adds what headers say of an answer: limits, when to retry, whether it is degraded, and that no cache may keep a refusal.
+/// Adds what headers say of an answer.
 pub(super) fn insert_headers(answer: &Answer, config: &HttpConfig, headers: &mut HeaderMap) {
     headers::insert(answer, config.rate_limit, &config.x_rate_limit, headers);
-    if let Retry::After(wait) = Retry::of(answer) {
-        insert_retry_after(headers, wait);
-    }
-    if answer.verdict != Verdict::Allowed {
-        headers.insert(CACHE_CONTROL, NO_STORE);
-    }
-    if answer.degraded {
-        headers.insert(DEGRADED, TRUE);
-    }
 }
 
 /// A whole response to a single check.

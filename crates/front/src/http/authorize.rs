@@ -21,6 +21,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use leasehold_decide::headers;
 use leasehold_limit::address::{client_network, network_text};
 use leasehold_limit::check::{Answer, Attribute, Descriptor, Request as Checked, Verdict};
 
@@ -299,7 +300,7 @@ fn respond<D>(door: &Door<D>, asked: &Asked<'_>, answer: &Answer) -> Response {
 }
 
 fn refuse(asked: &Asked<'_>, answer: &Answer) -> Response {
-    let status = asked.deny_status.unwrap_or(answer::status(answer.verdict));
+    let status = asked.deny_status.unwrap_or(headers::status(answer.verdict));
     let body = DecisionBody { status, ..DecisionBody::new(answer, asked.cost == 0) };
     let body = serde_json::to_vec(&body).expect("a decision has only text keys and writes to memory");
     (status, [(CONTENT_TYPE, PROBLEM_JSON)], body).into_response()

@@ -1,10 +1,8 @@
 //! What an operator can choose about the HTTP door. Plain values, checked by whoever reads the configuration.
 
-use std::fmt;
-use std::sync::Arc;
-
 use http::StatusCode;
 use http::header::HeaderName;
+use leasehold_decide::headers::{RateLimitFields, XRateLimit};
 use leasehold_limit::address::TrustedProxies;
 
 /// Bytes of a single check's body. Larger: 413.
@@ -41,38 +39,6 @@ impl Default for HttpConfig {
             x_rate_limit: XRateLimit::Off,
             authorize: AuthorizeConfig::default(),
         }
-    }
-}
-
-/// Which revision of the IETF draft `RateLimit` and `RateLimit-Policy` follow. It is a draft and may still change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RateLimitFields {
-    /// Neither is sent.
-    Off,
-    /// Revision 11, the same on the wire since 08.
-    #[default]
-    Draft11,
-}
-
-/// How `X-RateLimit-*` are sent. There is no standard: what `-Reset` counts differs between services.
-#[derive(Clone, Default)]
-pub enum XRateLimit {
-    /// Not at all.
-    #[default]
-    Off,
-    /// `-Reset` is in seconds from now.
-    DeltaSeconds,
-    /// `-Reset` is a Unix time; the function returns the current one in seconds.
-    EpochSeconds(Arc<dyn Fn() -> u64 + Send + Sync>),
-}
-
-impl fmt::Debug for XRateLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Off => "Off",
-            Self::DeltaSeconds => "DeltaSeconds",
-            Self::EpochSeconds(_) => "EpochSeconds",
-        })
     }
 }
 

@@ -3,8 +3,9 @@
 //! Over the limit is not among them: that is an answer, and `answer` renders it.
 
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, StatusCode};
+use leasehold_decide::headers::insert_retry_after;
 use leasehold_limit::rules::RuleError;
 use leasehold_model::Nanos;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -170,9 +171,4 @@ impl IntoResponse for Problem {
         }
         response
     }
-}
-
-/// `Retry-After` in whole seconds, rounded up and never 0: that would invite an immediate retry.
-pub(super) fn insert_retry_after(headers: &mut HeaderMap, retry_after: Nanos) {
-    headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.secs_ceil().max(1)));
 }

@@ -1,21 +1,26 @@
-//! Rate limits in response headers: `RateLimit` and `RateLimit-Policy` (IETF draft, RFC 9651 lists), and the older
-//! `X-RateLimit-*` habit.
+//! An answer in response headers, the same from a node's door and from a service's own: `RateLimit` and
+//! `RateLimit-Policy` (IETF draft, RFC 9651 lists), the older `X-RateLimit-*` habit, `Retry-After`.
 //!
 //! Enforced limits that a counter answered for appear, one item a rule; shadow rules never do. It writes what an answer
 //! says and decides nothing.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
-use leasehold_limit::check::{Answer, RuleAnswer};
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::{CACHE_CONTROL, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use leasehold_limit::check::{Answer, RuleAnswer, Verdict};
 use leasehold_limit::{Algorithm, Decision, Limit, RetryAfter};
 use leasehold_model::Nanos;
-
-use super::config::{RateLimitFields, XRateLimit};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const DEGRADED: HeaderName = HeaderName::from_static("x-leasehold-degraded");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// The largest integer that a structured field may hold (RFC 9651 §3.3.1): 15 digits. Larger numbers are sent as this.
 const SF_INTEGER_MAX: u64 = 999_999_999_999_999;
@@ -26,18 +31,50 @@ const ITEMS_MAX: usize = 64;
 /// Bytes that one policy usually takes; a guess that saves growing the buffer.
 const ITEM_BYTES: usize = 48;
 
+/// Which revision of the IETF draft `RateLimit` and `RateLimit-Policy` follow. It is a draft and may still change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RateLimitFields {
+    /// Neither is sent.
+    Off,
+    /// Revision 11, the same on the wire since 08.
+    #[default]
+    Draft11,
+}
+
+/// How `X-RateLimit-*` are sent. There is no standard: what `-Reset` counts differs between services.
+#[derive(Clone, Default)]
+pub enum XRateLimit {
+    /// Not at all.
+    #[default]
+    Off,
+    /// `-Reset` is in seconds from now.
+    DeltaSeconds,
+    /// `-Reset` is a Unix time; the function returns the current one in seconds.
+    EpochSeconds(Arc<dyn Fn() -> u64 + Send + Sync>),
+}
+
+impl fmt::Debug for XRateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "Off",
+            Self::DeltaSeconds => "DeltaSeconds",
+            Self::EpochSeconds(_) => "EpochSeconds",
+        })
+    }
+}
+
 /// A limit as headers put it: `quota` units in each `window`.
 ///
 /// For buckets and shapers that is what they hold and how long they take to refill it, not the rate's own numbers: a
 /// client that spends `quota` a `window` is never refused, and what remains never exceeds `quota`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
-    pub(super) quota: u64,
-    pub(super) window: Nanos,
+struct Policy {
+    quota: u64,
+    window: Nanos,
 }
 
 impl Policy {
-    pub(super) fn of(limit: &Limit) -> Self {
+    fn of(limit: &Limit) -> Self {
         let quota = limit.cap();
         let window = match limit.algorithm() {
             Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } | Algorithm::Shaper { .. } => {
@@ -51,8 +88,37 @@ impl Policy {
     }
 }
 
-/// Adds the headers that the configuration asks for.
-pub(super) fn insert(answer: &Answer, fields: RateLimitFields, x: &XRateLimit, headers: &mut HeaderMap) {
+/// The status of an answer.
+#[must_use]
+pub const fn status(verdict: Verdict) -> StatusCode {
+    match verdict {
+        Verdict::Allowed => StatusCode::OK,
+        Verdict::OverLimit => StatusCode::TOO_MANY_REQUESTS,
+        Verdict::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// Adds what headers say of an answer: limits as asked for, when to retry, whether it is degraded, and that no cache may
+/// keep a refusal.
+pub fn insert(answer: &Answer, fields: RateLimitFields, x: &XRateLimit, headers: &mut HeaderMap) {
+    insert_limits(answer, fields, x, headers);
+    if let Some(RetryAfter::In(wait)) = answer.retry_after() {
+        insert_retry_after(headers, wait);
+    }
+    if answer.verdict != Verdict::Allowed {
+        headers.insert(CACHE_CONTROL, NO_STORE);
+    }
+    if answer.degraded {
+        headers.insert(DEGRADED, TRUE);
+    }
+}
+
+/// `Retry-After` in whole seconds, rounded up and never 0: that would invite an immediate retry.
+pub fn insert_retry_after(headers: &mut HeaderMap, retry_after: Nanos) {
+    headers.insert(RETRY_AFTER, HeaderValue::from(retry_after.secs_ceil().max(1)));
+}
+
+fn insert_limits(answer: &Answer, fields: RateLimitFields, x: &XRateLimit, headers: &mut HeaderMap) {
     match fields {
         RateLimitFields::Off => {}
         RateLimitFields::Draft11 => insert_draft(answer, headers),
