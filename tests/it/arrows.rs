@@ -147,7 +147,7 @@ const TECHNOLOGIES: &[Technology] = &[
     Technology { crates: &["notify"], known_by: &["node"], why: "watches rule files" },
     Technology {
         crates: &["rustix"],
-        known_by: &["node", "consensus", "cluster", "tests"],
+        known_by: &["node", "consensus", "cluster", "client", "tests"],
         why: "the clock; disk space reserved ahead; tests send signals",
     },
     Technology { crates: &["prometheus-client"], known_by: &["node"], why: "the metrics page" },

@@ -5,8 +5,20 @@
 //! cluster from within. Nothing here decides what an owner would decide otherwise, and nothing is asked twice under
 //! two ids.
 
+mod authority;
+mod client;
+mod clock;
+mod counts;
+mod handle;
+mod holder;
+mod set_aside;
 pub mod stream;
 mod upstream;
 
-pub use stream::NodeStream;
+pub use authority::{AuthoritySettings, LeaseAuthority};
+pub use client::{Client, Config, ConnectError};
+pub use clock::{Clock, SystemClock};
+pub use counts::Counts;
+pub use handle::{AtOnce, Handle};
+pub use stream::{KnownRules, NodeStream};
 pub use upstream::{Answers, Away, Grant, NoGrant, Upstream, UpstreamAnswer, UpstreamAsk};

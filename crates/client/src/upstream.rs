@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_decide::{Proposal, ProposeError, Terms};
 use leasehold_lease::{EdgeId, LeaseAsk, Leased};
-use leasehold_model::{Key, Nanos, RequestId};
+use leasehold_model::{Key, Nanos, RequestId, ShardId};
 use leasehold_shard::{Acquire, LimitSpec, Refusal, Reply, Settled};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -47,6 +47,12 @@ pub trait Upstream: Send + Sync + 'static {
         acquire: &Acquire,
         deadline: Instant,
     ) -> impl Future<Output = Result<Reply, ProposeError>> + Send;
+
+    /// The shard that the counter is on: what edges are numbered by.
+    fn shard(&self, key: Key) -> ShardId {
+        let _ = key;
+        ShardId(0)
+    }
 
     /// Whether the counter's owner is so near that holding its tokens is pointless.
     fn is_here(&self, key: Key) -> bool {

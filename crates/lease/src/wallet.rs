@@ -40,6 +40,7 @@ mod waiters;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use leasehold_limit::Decision;
 use leasehold_model::{BootTime, Key, RequestId};
 
 pub use self::answer::{Answer, Checked, Event, Lent, Outgoing, Paid, Totals};
@@ -158,6 +159,25 @@ impl<L: Clone> Wallet<L> {
         let back = entry.leases.put_back(units, from);
         self.review(key, now);
         back
+    }
+
+    /// The owner decided a request for `cost` units that asked it past this wallet, being under several limits: the next
+    /// may find units held, or a refusal known.
+    pub fn handle_decided_elsewhere(
+        &mut self,
+        key: Key,
+        limit: &L,
+        cost: u64,
+        decision: &Decision,
+        now: BootTime,
+    ) {
+        if self.shared.draining || !self.open(key, limit, now) {
+            return;
+        }
+        let entry = self.keys.get_mut(&key).expect("the key was opened");
+        entry.look(&mut self.shared, now);
+        entry.decided_elsewhere(cost, decision, &self.shared, now);
+        self.review(key, now);
     }
 
     /// The owner's answer to an ask. `false`: to none that is under way; it changes nothing.

@@ -77,6 +77,8 @@ pub(super) struct Entry<L> {
     pub(super) denied_until: BootTime,
     /// The denial is the owner's word for when this edge's share comes: ask then, unbidden.
     pub(super) gated: bool,
+    /// Units are asked for past this wallet: hold some.
+    pub(super) wished: bool,
     /// No asking for units to hold until then.
     pub(super) quiet_until: BootTime,
     /// Whether the owner lends this key at all, as far as is known.
@@ -107,6 +109,7 @@ impl<L> Entry<L> {
             round_trip: None,
             denied_until: BootTime(0),
             gated: false,
+            wished: false,
             quiet_until: BootTime(0),
             lends: true,
             short: false,
@@ -235,7 +238,7 @@ impl<L> Entry<L> {
 
     /// Units short of the target, but for those that end before an answer could come. The request that waits first
     /// doesn't count: a key that is asked for once has no use for a lease.
-    fn to_hold(&self, shared: &Shared, now: BootTime) -> u64 {
+    pub(super) fn to_hold(&self, shared: &Shared, now: BootTime) -> u64 {
         let first = self.waiters.front().map_or(MilliRate(0), |waiter| match waiter.who {
             Who::Request(_) => demand::bump(waiter.need),
             Who::Child { .. } => MilliRate(0),
@@ -260,7 +263,7 @@ impl<L> Entry<L> {
         }
         let in_use = !self.leases.is_empty() && now.since(self.used_at) < shared.settings.look_every();
         let low = shared.settings.low_water(self.rate(now), self.round_trip(shared));
-        self.gated || (in_use && self.useful(shared, now) <= low)
+        self.gated || self.wished || (in_use && self.useful(shared, now) <= low)
     }
 
     /// Fills the cell, and says when it is to call.
@@ -305,6 +308,7 @@ impl<L> Entry<L> {
         };
         self.waiters.mark_asked();
         self.gated = false;
+        self.wished = false;
         self.told_at = now;
         self.flight = Some(Flight::new(id, ask.clone(), now, self.round_trip(shared)));
         shared.totals.asks += 1;

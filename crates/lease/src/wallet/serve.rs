@@ -3,7 +3,7 @@
 //! Invariant: units consumed at the owner go to those who were part of the ask, or to nobody. Everything else comes out of
 //! leases, for which it makes no difference who came when.
 
-use leasehold_limit::RetryAfter;
+use leasehold_limit::{Decision, RetryAfter};
 use leasehold_model::{BootTime, Key, Nanos};
 
 use super::answer::{Answer, Event, Paid};
@@ -162,6 +162,27 @@ impl<L> Entry<L> {
         let retry_after = self.denied_until.since(now);
         let reset_after = self.heard.reset_at.since(now).max(retry_after);
         Answer::Denied { retry_after: RetryAfter::In(retry_after), reset_after, asked: false }
+    }
+
+    /// The owner decided a request for `cost` units that this wallet had no part in. As with those that wait, the first one
+    /// says nothing of a need to hold any.
+    pub(super) fn decided_elsewhere(
+        &mut self,
+        cost: u64,
+        decision: &Decision,
+        shared: &Shared,
+        now: BootTime,
+    ) {
+        self.wished = decision.allowed && self.to_hold(shared, now) > 0;
+        self.demand.add(cost, now);
+        self.used_at = now;
+        let (remaining, reset_at) = (decision.remaining, after(now, decision.reset_after));
+        self.heard = Heard { remaining, reset_at, ..self.heard };
+        if let Some(RetryAfter::In(wait)) = decision.retry_after
+            && remaining == 0
+        {
+            self.denied_until = after(now, wait.min(DENIED_MAX));
+        }
     }
 
     /// Nobody will answer the ask that was under way.

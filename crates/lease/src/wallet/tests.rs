@@ -1,6 +1,6 @@
 //! One wallet, one key, and an owner whose answers the tests write by hand.
 
-use leasehold_limit::RetryAfter;
+use leasehold_limit::{Decision, RetryAfter};
 use leasehold_model::{BootTime, Key, Nanos, RequestId, Stamp};
 
 use super::*;
@@ -441,4 +441,39 @@ fn a_lease_that_comes_after_its_end_goes_back_whole() {
     assert!(is_taken(&answers[0].1, Paid::Owner));
     assert_eq!(edge.wallet.held(KEY, ms(150)), 0);
     assert_eq!(edge.ask(150).ask.usage[0].returned_total, 9);
+}
+
+/// An owner's answer to one unit of a request that was under other limits, too.
+fn decided(allowed: bool, remaining: u64) -> Decision {
+    let wait = Nanos::from_millis(300);
+    Decision {
+        allowed,
+        granted: u64::from(allowed),
+        remaining,
+        retry_after: (!allowed).then_some(RetryAfter::In(wait)),
+        reset_after: wait,
+        next_unit_after: Nanos::ZERO,
+        wait: None,
+    }
+}
+
+#[test]
+fn units_asked_for_past_the_wallet_are_held_from_the_second_request_on() {
+    let mut edge = edge();
+    edge.wallet.handle_decided_elsewhere(KEY, &"limit", 1, &decided(true, 50), ms(0));
+    edge.asks_nothing(0);
+    edge.wallet.handle_decided_elsewhere(KEY, &"limit", 1, &decided(true, 49), ms(5));
+    let ask = edge.ask(5).ask;
+    assert_eq!(ask.need, 0);
+    assert!(ask.want > 0, "{ask:?}");
+}
+
+#[test]
+fn a_refusal_that_came_past_the_wallet_is_kept_until_its_time() {
+    let mut edge = edge();
+    edge.wallet.handle_decided_elsewhere(KEY, &"limit", 1, &decided(false, 0), ms(0));
+    let cell = Arc::clone(edge.wallet.cell(KEY).expect("the key is held"));
+    assert!(cell.refuse(1, ms(299)).is_some());
+    assert!(cell.refuse(1, ms(300)).is_none());
+    edge.asks_nothing(0);
 }
