@@ -215,7 +215,7 @@ impl<U: Upstream> LeaseAuthority<U> {
     async fn exact(&self, proposal: Proposal, deadline: Instant) -> Result<Proposed, ProposeError> {
         let demands = match proposal.batch.commands.first() {
             Some(Command::Acquire(acquire)) => acquire.demands.len(),
-            Some(Command::Refund(_) | Command::Reset(_)) | None => 0,
+            Some(Command::Lease(_) | Command::Refund(_) | Command::Reset(_)) | None => 0,
         };
         let resets = matches!(proposal.batch.commands.first(), Some(Command::Reset(_)));
         if self.upstream().away().is_some() {
