@@ -70,7 +70,11 @@ const ARROWS: &[Row] = &[
     Row { name: "control", layer: Layer::Pure, may_use: &["model", "placement"] },
     Row { name: "lease", layer: Layer::Pure, may_use: &["model", "limit"] },
     Row { name: "shard", layer: Layer::Pure, may_use: &["model", "limit", "lease"] },
-    Row { name: "decide", layer: Layer::Library, may_use: &["model", "limit", "lease", "shard"] },
+    Row {
+        name: "decide",
+        layer: Layer::Library,
+        may_use: &["model", "limit", "placement", "lease", "shard"],
+    },
     Row { name: "wire", layer: Layer::Adapter, may_use: PURE },
     Row { name: "consensus", layer: Layer::Adapter, may_use: PURE_AND_WIRE },
     Row { name: "gossip", layer: Layer::Adapter, may_use: &["model", "placement"] },

@@ -14,7 +14,7 @@ use leasehold_consensus::transport::Transport;
 use leasehold_consensus::types::GroupId;
 use leasehold_control::{Control, NodeRecord};
 use leasehold_model::{Nanos, NodeId, ShardId};
-use leasehold_placement::{Layout, ShardMap, Shards, Standing, assign};
+use leasehold_placement::{self as placement, Layout, ShardMap, Shards, Standing};
 use leasehold_wire::peer::{Founding, StatusReply, StatusRequest};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -67,7 +67,7 @@ pub(crate) fn first_map(founding: &Founding) -> Option<ShardMap> {
         replicas: usize::try_from(founding.cluster.replicas).ok()?,
     };
     let members: Vec<_> = founding.founders.iter().map(NodeRecord::member).collect();
-    assign(&layout, &members, &ShardMap::default()).ok()
+    placement::first_map(&layout, &members).ok()
 }
 
 /// What to do about shards' replicas on `me`, which has those of `here`. `first` is the first map, where it is known.

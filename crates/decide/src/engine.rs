@@ -15,7 +15,10 @@ use tokio::time::Instant;
 
 use crate::deadline::{Asked, Deadline};
 use crate::plan::{Plan, Told};
-use crate::{Authority, CheckError, Decider, Host, Proposal, Proposed, Readiness, ResetTarget, bounds};
+use crate::region::counter;
+use crate::{
+    Authority, CheckError, Decider, Host, Proposal, Proposed, Readiness, Region, ResetTarget, bounds,
+};
 
 /// How often a request is asked anew because the counters it found were dropped before it was charged. Counters are
 /// dropped when they are fresh, so a second time is rare; beyond this it is refused as overload.
@@ -55,7 +58,8 @@ impl<A: Authority, H: Host> Decider for Engine<A, H> {
         let started = Instant::now();
         let active = self.host.active().ok_or_else(|| self.without_rules())?;
         let deadline = Deadline::within(started, budget.or_else(|| self.authority.patience()));
-        let planned = || Plan::new(&active.book, request, &active.secret, self.demands_max);
+        let planned =
+            || Plan::new(&active.book, active.region.as_ref(), request, &active.secret, self.demands_max);
         let mut plan = planned()?;
         let mut settled = self.settle(&mut plan, request.request_id, deadline).await?;
         let mut rounds = 0;
@@ -95,7 +99,7 @@ impl<A: Authority, H: Host> Decider for Engine<A, H> {
 
     async fn reset<'a>(&'a self, target: ResetTarget<'a>) -> Result<u32, CheckError> {
         let active = self.host.active().ok_or_else(|| self.without_rules())?;
-        let keys = reset_keys(&active.book, target)?;
+        let keys = reset_keys(&active.book, active.region.as_ref(), target)?;
         let deadline = Deadline::within(Instant::now(), self.authority.patience());
         let batch = Batch { commands: vec![Command::Reset(Reset { keys })], ..Batch::default() };
         let proposal = Proposal { batch, terms: Vec::new() };
@@ -288,7 +292,11 @@ pub(crate) fn overloaded(reason: impl ToString) -> CheckError {
     CheckError::Overloaded { reason: reason.to_string(), retry_after: RETRY_UNDECIDED }
 }
 
-fn reset_keys(book: &RuleBook, target: ResetTarget<'_>) -> Result<Vec<Key>, CheckError> {
+fn reset_keys(
+    book: &RuleBook,
+    region: Option<&Region>,
+    target: ResetTarget<'_>,
+) -> Result<Vec<Key>, CheckError> {
     let Some(domain) = book.domains.get(target.domain) else {
         return Err(bounds::invalid("domain", "no rules are loaded for it"));
     };
@@ -299,7 +307,7 @@ fn reset_keys(book: &RuleBook, target: ResetTarget<'_>) -> Result<Vec<Key>, Chec
     }
     let named = |rule: &&Arc<Rule>| target.rule.is_none_or(|name| *rule.name == *name);
     let matched = domain.rules.iter().filter(named).filter_map(|rule| Rule::matched(rule, target.attributes));
-    Ok(matched.filter_map(|matched| matched.key).collect())
+    Ok(matched.filter_map(|matched| Some(counter(region, &matched.rule, matched.key?))).collect())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use leasehold_limit::check::Answer;
 use leasehold_limit::rules::RuleBook;
 use leasehold_model::Nanos;
 
-use crate::Readiness;
+use crate::{Readiness, Region};
 
 /// The process around an engine. It is on the way of every request: what takes longer than a few atomics is done when the
 /// rules are swapped.
@@ -43,4 +43,6 @@ pub struct Active<M> {
     pub meters: M,
     /// Keys the names of its counters.
     pub secret: KeySecret,
+    /// Where it is decided. `None`: nowhere in particular, and limits with `scope: region` count as one.
+    pub region: Option<Region>,
 }

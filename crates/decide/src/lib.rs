@@ -12,8 +12,10 @@ mod engine;
 pub mod headers;
 mod host;
 mod plan;
+mod region;
 
 pub use authority::{Authority, Proposal, ProposeError, Proposed, Terms};
 pub use decider::{CheckError, Decider, Readiness, ResetTarget};
 pub use engine::Engine;
 pub use host::{Active, Host};
+pub use region::Region;

@@ -12,7 +12,8 @@ use leasehold_limit::{Ask, Decision, KeySecret, Limit, RuleKeys};
 use leasehold_model::{Nanos, RequestId, RulesVersion, Stamp};
 use leasehold_shard::{Acquire, Acquired, Batch, Command, Demand, LimitSpec};
 
-use crate::{CheckError, Proposal, Terms, bounds};
+use crate::region::counter;
+use crate::{CheckError, Proposal, Region, Terms, bounds};
 
 /// Stands for the rule in the keys of overridden descriptors. No rule file can spell it, so no rule's counters are theirs.
 const OVERRIDE_KEYS: &str = "\0override";
@@ -73,6 +74,7 @@ impl Plan {
     /// The request asks more counters than `demands_max`.
     pub(crate) fn new(
         book: &RuleBook,
+        region: Option<&Region>,
         request: &Request<'_>,
         secret: &KeySecret,
         demands_max: usize,
@@ -91,13 +93,13 @@ impl Plan {
                 None => book.matching(request.domain, &descriptor.attributes).unwrap_or_default(),
                 Some(limit) => overridden(book, request.domain, descriptor, limit, secret),
             };
-            plan.add(matched, Ask::exactly(descriptor.cost));
+            plan.add(matched, region, Ask::exactly(descriptor.cost));
         }
         bounds::at_most("descriptors", plan.demands.len(), demands_max, "counters")?;
         Ok(plan)
     }
 
-    fn add(&mut self, matched: Vec<Matched>, ask: Ask) {
+    fn add(&mut self, matched: Vec<Matched>, region: Option<&Region>, ask: Ask) {
         let descriptor = self.descriptors.len();
         self.limits.reserve(matched.len());
         self.terms.reserve(matched.len());
@@ -108,6 +110,7 @@ impl Plan {
             let outcome = match key {
                 None => Outcome::Unidentified,
                 Some(key) => {
+                    let key = counter(region, &rule, key);
                     let limit = self.limit(&rule, &limit);
                     self.demands.push(Demand { key, limit, ask, shadow: rule.shadow });
                     self.slots.push(Slot { descriptor, place: answered.len(), peek: ask.is_peek() });

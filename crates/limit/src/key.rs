@@ -16,6 +16,7 @@ enum Purpose {
     Tenant = 1,
     Session = 2,
     Rule = 3,
+    Region = 4,
 }
 
 /// Low bits of the word in front of each part; the rest of the word is a length or a count.
@@ -61,6 +62,16 @@ impl KeySecret {
     pub fn session(&self, text: &[u8]) -> u128 {
         let mut hasher = self.hasher(Purpose::Session);
         write_bytes(&mut hasher, text);
+        hasher.finish128().into()
+    }
+
+    /// 128 bits that tell a region's counters from those of all others: xored to a key they give the region's own.
+    ///
+    /// Both are hashes keyed by this secret, so that two regions' keys are as unlikely to meet as any two keys.
+    #[must_use]
+    pub fn region(&self, name: &str) -> u128 {
+        let mut hasher = self.hasher(Purpose::Region);
+        write_bytes(&mut hasher, name.as_bytes());
         hasher.finish128().into()
     }
 

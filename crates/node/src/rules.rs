@@ -13,6 +13,7 @@ mod watcher;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use leasehold_decide::Region;
 use leasehold_front::{DomainStatus, RulesStatus};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{Domain, RuleBook, RuleError, SENT_TEXT, parse};
@@ -110,13 +111,14 @@ impl RulesInForce {
         version: RulesVersion,
         since: Stamp,
         secret: &KeySecret,
+        region: Option<Region>,
         texts: impl Iterator<Item = (String, &'t str)>,
     ) -> Result<(Active, Vec<Arc<str>>), Vec<RuleError>> {
         let domains = domains(texts, secret)?;
         let names = domains.iter().map(|(_, domain)| Arc::clone(&domain.name)).collect();
         let book = RuleBook { since, ..RuleBook::new(version, domains)? };
         let meters = self.metrics.meters(&book);
-        Ok((Active { book: Arc::new(book), meters, secret: secret.clone() }, names))
+        Ok((Active { book: Arc::new(book), meters, secret: secret.clone(), region }, names))
     }
 
     /// Puts a set in force that nobody changed to: the first one.

@@ -6,6 +6,7 @@
 
 mod assign;
 mod flow;
+mod homes;
 mod leaders;
 mod map;
 mod member;
@@ -14,6 +15,7 @@ mod quota;
 mod score;
 
 pub use assign::{Layout, LayoutError, assign};
+pub use homes::first_map;
 pub use leaders::prefer_leaders;
 pub use map::{Placement, ShardMap, Shards, ShardsError};
 pub use member::{Member, Standing};

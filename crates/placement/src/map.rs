@@ -41,6 +41,13 @@ impl Shards {
         ShardId((key.low & (self.0 as u64 - 1)) as u32)
     }
 
+    /// The key on `shard` that is `key` in all but the bits that say where it lies.
+    #[must_use]
+    pub const fn place(self, key: Key, shard: ShardId) -> Key {
+        let mask = self.0 as u64 - 1;
+        Key { high: key.high, low: (key.low & !mask) | (shard.0 as u64 & mask) }
+    }
+
     /// All of them, ascending.
     pub fn iter(self) -> impl Iterator<Item = ShardId> {
         (0..self.0).map(ShardId)

@@ -7,6 +7,7 @@ mod support;
 
 use leasehold_limit::check::{Attribute, Outcome, Verdict};
 use leasehold_limit::{Algorithm, Limit, Window};
+use leasehold_model::ShardId;
 
 use super::*;
 use support::*;
@@ -48,6 +49,32 @@ async fn an_id_stands_for_one_request_only() {
     engine.check(&Request { request_id: id, ..request(&[("user", "u")], 1) }, None).await.expect("decided");
     let other = Request { request_id: id, ..request(&[("user", "other")], 1) };
     assert_eq!(engine.check(&other, None).await.expect_err("reused"), CheckError::RequestIdReused);
+}
+
+#[tokio::test]
+async fn regions_count_apart_what_is_scoped_to_them_and_together_what_is_not() {
+    const RULES: &str = "domain: d\nlimits:\n  - { name: near, per: [user], limit: 10/min, scope: region }\n  - { name: all, \
+                         per: [user], limit: 100/min }\n";
+    let engine = engine(RULES);
+    let enter = |name: &str| {
+        *engine.host().region.lock() = Region::new(&engine.host().secret(), name, 4, [ShardId(2)]);
+        engine.host().put(RULES);
+    };
+    for (region, expected) in [("eu", [9, 99]), ("us", [9, 98]), ("eu", [8, 97]), ("", [9, 96])] {
+        enter(region);
+        let answer = check(&engine, &[("user", "u")]).await;
+        assert_eq!(remaining(&answer), expected.map(Some), "{region}");
+    }
+    enter("eu");
+    let target = ResetTarget {
+        domain: "d",
+        rule: Some("near"),
+        attributes: &[Attribute { name: "user", value: b"u" }],
+    };
+    assert_eq!(engine.reset(target).await, Ok(1));
+    assert_eq!(remaining(&peek(&engine, &[("user", "u")]).await), [Some(10), Some(96)]);
+    enter("us");
+    assert_eq!(remaining(&peek(&engine, &[("user", "u")]).await), [Some(9), Some(96)]);
 }
 
 #[test]

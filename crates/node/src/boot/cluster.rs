@@ -91,7 +91,9 @@ pub(crate) fn core(
     let metrics = Arc::new(Metrics::of(cluster.clone()));
     let fallback_domain = config.authorize.domain.clone();
     let secret = prepared.secret.clone();
-    let rules = Arc::new(ClusterRules::new(name, secret, Arc::clone(&metrics), fallback_domain));
+    let region = config.cluster.as_ref().map(|cluster| cluster.region.clone()).unwrap_or_default();
+    let rules = ClusterRules::new(name, secret, Arc::clone(&metrics), fallback_domain, region);
+    let rules = Arc::new(rules);
     let keeper = Keeper::Cluster { rules: Arc::clone(&rules), cluster: cluster.clone() };
     let request_timeout = Duration::from_millis(config.intake.request_timeout_ms);
     let authority = ClusterAuthority::new(cluster, request_timeout);

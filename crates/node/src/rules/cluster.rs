@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use leasehold_control::{Control, RulesChange};
+use leasehold_decide::Region;
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::RuleBook;
-use leasehold_model::RulesVersion;
+use leasehold_model::{RulesVersion, ShardId};
 use tokio::sync::watch;
 
 use super::source::Source;
@@ -19,6 +20,8 @@ use crate::metrics::Metrics;
 #[derive(Debug)]
 pub(crate) struct ClusterRules {
     in_force: Arc<RulesInForce>,
+    /// The region of this node; may be empty.
+    region: String,
     /// The last version that was looked at, in force or refused. `None`: the control group's are not known yet.
     followed: watch::Sender<Option<RulesVersion>>,
 }
@@ -34,10 +37,11 @@ impl ClusterRules {
         secret: KeySecret,
         metrics: Arc<Metrics>,
         fallback_domain: Option<String>,
+        region: String,
     ) -> Self {
         let source = format!("cluster {cluster}");
         let in_force = RulesInForce::unknown(source, secret, metrics, fallback_domain);
-        Self { in_force: Arc::new(in_force), followed: watch::Sender::new(None) }
+        Self { in_force: Arc::new(in_force), region, followed: watch::Sender::new(None) }
     }
 
     /// The rules in force.
@@ -63,8 +67,9 @@ impl ClusterRules {
             return;
         }
         let secret = KeySecret::new(cluster.secret);
+        let region = Region::new(&secret, &self.region, cluster.shards, at_home(control, &self.region));
         let texts = control.rules().iter().map(|(domain, rules)| (domain.to_string(), &*rules.text));
-        match self.in_force.build(version, control.rules_since(), &secret, texts) {
+        match self.in_force.build(version, control.rules_since(), &secret, region, texts) {
             Ok((first, _)) if self.in_force.active().is_none() => {
                 self.in_force.begin(first);
                 tracing::info!(%version, "the cluster's rules are in force");
@@ -80,6 +85,13 @@ impl ClusterRules {
         }
         self.followed.send_replace(Some(version));
     }
+}
+
+/// The shards at home in a region. Homes never change, so that counters keep their places from one rule set to the next.
+fn at_home<'c>(control: &'c Control, region: &'c str) -> impl Iterator<Item = ShardId> + 'c {
+    let shards = (0..).map(ShardId).zip(&control.map().shards);
+    let here = shards.filter(move |(_, placement)| placement.home.as_deref() == Some(region));
+    here.map(|(shard, _)| shard)
 }
 
 impl FirstRules {

@@ -181,7 +181,7 @@ fn build(
     version: RulesVersion,
 ) -> Result<Built, Vec<RuleError>> {
     let texts = files.iter().map(|file| (file.path.display().to_string(), &*file.text));
-    let (active, names) = in_force.build(version, Stamp::ZERO, &in_force.secret(), texts)?;
+    let (active, names) = in_force.build(version, Stamp::ZERO, &in_force.secret(), None, texts)?;
     let homes = names.into_iter().zip(files).map(|(name, file)| (name, file.path.clone()));
     Ok((active, homes.collect()))
 }

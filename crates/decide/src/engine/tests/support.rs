@@ -56,6 +56,8 @@ impl Authority for Counters {
 /// Rules that a test changes, and what was counted.
 pub(super) struct TestHost {
     active: Mutex<Option<Arc<Active<()>>>>,
+    /// Where it decides from the next rules on.
+    pub(super) region: Mutex<Option<Region>>,
     pub(super) decided: Mutex<Vec<Verdict>>,
     pub(super) unmatched: Mutex<Vec<bool>>,
 }
@@ -63,7 +65,12 @@ pub(super) struct TestHost {
 impl TestHost {
     /// One whose rules aren't known yet.
     pub(super) fn unknown() -> Self {
-        Self { active: Mutex::default(), decided: Mutex::default(), unmatched: Mutex::default() }
+        Self {
+            active: Mutex::default(),
+            region: Mutex::default(),
+            decided: Mutex::default(),
+            unmatched: Mutex::default(),
+        }
     }
 
     pub(super) fn of(rules: &str) -> Self {
@@ -79,7 +86,8 @@ impl TestHost {
         let mut active = self.active.lock();
         let version = active.as_ref().map_or(1, |active| active.book.version.0 + 1);
         let book = RuleBook::new(RulesVersion(version), vec![("rules".to_owned(), domain)]);
-        *active = Some(Arc::new(Active { book: Arc::new(book.expect("one domain")), meters: (), secret }));
+        let (book, region) = (Arc::new(book.expect("one domain")), self.region.lock().clone());
+        *active = Some(Arc::new(Active { book, meters: (), secret, region }));
     }
 
     /// Requests counted as allowed, over the limit and unavailable.

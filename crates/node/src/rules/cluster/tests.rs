@@ -2,7 +2,7 @@
 
 use leasehold_control::{Cluster, ClusterId, Command, Refusal, Reply, RulesChange};
 use leasehold_model::Stamp;
-use leasehold_placement::ShardMap;
+use leasehold_placement::{Placement, ShardMap};
 
 use super::*;
 use crate::logging::kept::Log;
@@ -26,7 +26,7 @@ fn text(domain: &str, n: u64) -> String {
 }
 
 fn rules() -> ClusterRules {
-    ClusterRules::new("c", KeySecret::new([1; 16]), Arc::new(Metrics::new()), None)
+    ClusterRules::new("c", KeySecret::new([1; 16]), Arc::new(Metrics::new()), None, "eu".to_owned())
 }
 
 /// Version in force, and the limits of domain `d` in it.
@@ -65,6 +65,20 @@ fn whole_versions_are_followed_in_their_order_under_the_clusters_secret() {
     set(&mut control, "d", None);
     rules.follow(&control);
     assert_eq!(in_force(&rules), (4, None));
+}
+
+#[test]
+fn a_node_decides_by_the_home_shards_of_its_region() {
+    let homes =
+        ["eu", "us", "eu", "us"].map(|home| Placement { home: Some(home.into()), ..Placement::default() });
+    let map = ShardMap { shards: homes.into(), ..ShardMap::default() };
+    let cluster = Cluster { id: ClusterId(7), secret: [3; 16], shards: 4, replicas: 1 };
+    let mut control = Control::new();
+    control.apply(Command::Create { cluster, nodes: Vec::new(), map }, Stamp(1));
+    let rules = rules();
+    rules.follow(&control);
+    let expected = Region::new(&KeySecret::new([3; 16]), "eu", 4, [ShardId(0), ShardId(2)]);
+    assert_eq!(rules.in_force().active().unwrap().region, expected);
 }
 
 #[test]
