@@ -128,7 +128,7 @@ impl World {
             }
             Step::Spend { edge, units } => self.spend(edge, units),
             Step::Lower { edge, mut units } => {
-                for held in &mut self.edges[edge] {
+                for held in self.edges[edge].iter_mut().rev().filter(|held| self.at < held.over) {
                     let lowered = units.min(held.left);
                     held.left -= lowered;
                     held.usage.returned_total += lowered;
@@ -275,7 +275,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
     let step = prop_oneof![
         6 => ask.prop_map(|(edge, need, want, lifetime, tells, lost)| Step::Ask { edge, need, want, lifetime, tells, lost }),
         6 => (edge.clone(), 1u64..9).prop_map(|(edge, units)| Step::Spend { edge, units }),
-        2 => (edge, 1u64..4).prop_map(|(edge, units)| Step::Lower { edge, units }),
+        3 => (edge, 1u64..4).prop_map(|(edge, units)| Step::Lower { edge, units }),
         3 => (1u64..6).prop_map(Step::Acquire),
         1 => (0usize..3, 1u64..6).prop_map(|(which, units)| Step::Refund { which, units }),
         1 => prop::sample::select(vec![7u64, 10, 14]).prop_map(Step::Change),
