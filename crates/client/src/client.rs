@@ -241,7 +241,12 @@ pub(crate) struct InForce {
 
 impl InForce {
     fn put(&self, known: &KnownRules) {
-        let active = Active { book: Arc::clone(&known.book), meters: (), secret: known.secret.clone() };
+        let active = Active {
+            book: Arc::clone(&known.book),
+            meters: (),
+            secret: known.secret.clone(),
+            region: known.region.clone(),
+        };
         self.active.store(Some(Arc::new(active)));
         self.generation.fetch_add(1, Ordering::Release);
     }

@@ -112,6 +112,8 @@ async fn visit(
 /// A connection that was welcomed.
 struct Link<'a> {
     shared: &'a Arc<Shared>,
+    /// The node's.
+    region: String,
     asks_max: usize,
     requests: mpsc::Sender<proto::LeaseRequest>,
     responses: Streaming<proto::LeaseResponse>,
@@ -134,8 +136,9 @@ async fn greet<'a>(shared: &'a Arc<Shared>, address: &Address) -> Result<Link<'a
         return Err(Ended::Level(welcome.feature_level));
     }
     let asks_max = usize::try_from(welcome.asks_max).unwrap_or(usize::MAX).min(ASKS_MAX);
+    let region = welcome.region.clone();
     welcomed(shared, address, welcome, begun.elapsed());
-    Ok(Link { shared, asks_max, requests, responses, parts: Parts::default(), leaving: None })
+    Ok(Link { shared, region, asks_max, requests, responses, parts: Parts::default(), leaving: None })
 }
 
 fn hello(shared: &Shared) -> Hello {
@@ -245,7 +248,8 @@ impl Link<'_> {
     /// Puts rules in force, off this task: reading them takes its time.
     fn adopt(&self, set: RuleSet) {
         let shared = Arc::clone(self.shared);
-        tokio::task::spawn_blocking(move || match KnownRules::read(&set) {
+        let region = self.region.clone();
+        tokio::task::spawn_blocking(move || match KnownRules::read(&set, &region) {
             Ok(known) => {
                 if publish(&shared.rules, known) {
                     tracing::info!(version = %set.version, "the node's rules are in force");

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use leasehold_decide::Region;
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{RuleBook, RuleError, SENT_TEXT, parse};
-use leasehold_model::{RulesVersion, ShardId};
+use leasehold_model::RulesVersion;
 use leasehold_wire::lease::{DOMAINS_MAX, RuleSet};
 use tokio::sync::watch;
 
@@ -21,19 +22,17 @@ pub struct KnownRules {
     pub book: Arc<RuleBook>,
     /// Keys the names of their counters.
     pub secret: KeySecret,
-    /// Shards in all; 0: there is only one.
-    pub shards: u32,
-    /// Those whose home is the region of the node.
-    pub home_shards: Arc<[ShardId]>,
+    /// The region of the node, which an edge counts in as well.
+    pub region: Option<Region>,
     identity: [u8; 16],
 }
 
 impl KnownRules {
-    /// Reads a whole set.
+    /// Reads a whole set, which a node in `region` handed out.
     ///
     /// # Errors
     /// Every mistake in it: it was made for a later version, which knows more.
-    pub(super) fn read(set: &RuleSet) -> Result<Self, Vec<RuleError>> {
+    pub(super) fn read(set: &RuleSet, region: &str) -> Result<Self, Vec<RuleError>> {
         let secret = KeySecret::new(set.secret);
         let mut domains = Vec::with_capacity(set.domains.len());
         let mut mistakes = Vec::new();
@@ -47,8 +46,8 @@ impl KnownRules {
             return Err(mistakes);
         }
         let book = RuleBook { since: set.since, ..RuleBook::new(set.version, domains)? };
-        let (shards, home_shards) = (set.shards, set.home_shards.clone().into());
-        Ok(Self { book: Arc::new(book), secret, shards, home_shards, identity: set.secret })
+        let region = Region::new(&secret, region, set.shards, set.home_shards.iter().copied());
+        Ok(Self { book: Arc::new(book), secret, region, identity: set.secret })
     }
 
     /// Whether these replace those that are known.
@@ -56,9 +55,7 @@ impl KnownRules {
         self.identity != known.identity
             || self.book.version > known.book.version
             || self.book.version == known.book.version
-                && (self.book.since != known.book.since
-                    || self.shards != known.shards
-                    || self.home_shards != known.home_shards)
+                && (self.book.since != known.book.since || self.region != known.region)
     }
 }
 

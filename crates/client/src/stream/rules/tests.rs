@@ -1,6 +1,6 @@
 //! Sets of rules from their messages, and which of two is in force.
 
-use leasehold_model::Stamp;
+use leasehold_model::{ShardId, Stamp};
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn in_force(rules: &watch::Sender<Option<Arc<KnownRules>>>) -> u64 {
 }
 
 fn offer(rules: &watch::Sender<Option<Arc<KnownRules>>>, set: &RuleSet) -> bool {
-    publish(rules, KnownRules::read(set).unwrap())
+    publish(rules, KnownRules::read(set, "eu").unwrap())
 }
 
 #[test]
@@ -34,10 +34,10 @@ fn a_set_in_parts_is_whole_when_its_last_part_is_there() {
     assert_eq!(parts.add(first), Ok(None));
     let whole = parts.add(set(4, &[TWO])).unwrap().unwrap();
     assert_eq!(whole.domains, [ONE, TWO]);
-    let known = KnownRules::read(&whole).unwrap();
+    let known = KnownRules::read(&whole, "eu").unwrap();
     assert_eq!(known.book.domains.len(), 2);
     assert_eq!((known.book.version, known.book.since), (RulesVersion(4), Stamp(4)));
-    assert_eq!((known.shards, &*known.home_shards), (16, &[ShardId(3)][..]));
+    assert_eq!(known.region, Region::new(&known.secret, "eu", 16, [ShardId(3)]));
 }
 
 #[test]
@@ -70,9 +70,16 @@ fn older_rules_never_replace_newer_ones_of_the_same_cluster() {
 }
 
 #[test]
+fn rules_of_a_node_in_another_region_replace_those_that_are_known() {
+    let rules = watch::Sender::new(None);
+    assert!(offer(&rules, &set(4, &[ONE])));
+    assert!(publish(&rules, KnownRules::read(&set(4, &[ONE]), "us").unwrap()));
+}
+
+#[test]
 fn a_set_that_is_not_understood_is_none() {
-    let mistakes = KnownRules::read(&set(4, &[ONE, "{domain: three, limits: [{name: a, dance: 5}]}"]));
+    let mistakes = KnownRules::read(&set(4, &[ONE, "{domain: three, limits: [{name: a, dance: 5}]}"]), "eu");
     assert!(!mistakes.unwrap_err().is_empty());
-    let twice = KnownRules::read(&set(4, &[ONE, ONE]));
+    let twice = KnownRules::read(&set(4, &[ONE, ONE]), "eu");
     assert!(!twice.unwrap_err().is_empty());
 }
