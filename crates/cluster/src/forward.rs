@@ -24,8 +24,7 @@ pub(crate) struct Forwarder {
 }
 
 impl Carry for Forwarder {
-    /// One that waits for its entry and one on the way. With more the messages only get smaller.
-    const UNDER_WAY_MAX: usize = 2;
+    const RESTS: bool = false;
 
     async fn carry(&self, items: Vec<Item>) {
         let Some(deadline) = items.iter().map(|item| item.deadline).max() else { return };

@@ -1,7 +1,7 @@
 //! The time lines that this node stamps entries by: one for each group that it leads, made anew for each term.
 //!
-//! Invariant: a line begins where the last applied entry left it, moved on by this node's own boot clock since it saw that
-//! entry, and leans toward wall time slowly. So a leader whose wall clock is off neither mints nor destroys tokens. Only
+//! Invariant: a line begins where the last applied entry left it, moved on by this node's own boot clock since it received
+//! that entry, and leans toward wall time slowly. So a leader whose wall clock is off neither mints nor destroys tokens. Only
 //! where there is nothing that time could change does a line begin at wall time.
 
 use std::collections::BTreeMap;

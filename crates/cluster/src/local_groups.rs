@@ -2,6 +2,7 @@
 //!
 //! Invariant: a stamp is only taken by a replica that serves, since only that one knows where the group's line stands.
 
+use std::any::Any;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -63,18 +64,22 @@ impl LocalGroups {
         ground.unwrap_or(Ground { anchor: None, empty: false })
     }
 
-    /// Proposes an entry, and gives it up early when the replica loses its lease: it may be committed nevertheless.
-    pub(crate) async fn propose(
+    /// Proposes an entry, whose answer is an `A`, and gives it up early when the replica loses its lease: it may be committed
+    /// nevertheless.
+    pub(crate) async fn propose<A: Any>(
         &self,
         group: GroupId,
         entry: Bytes,
         deadline: Instant,
-    ) -> Result<Bytes, AttemptError> {
+    ) -> Result<A, AttemptError> {
         let deadline = deadline.min(Instant::now() + APPLIED_MAX);
         let mut proposal = pin!(self.runner.propose(group, entry, deadline));
         loop {
             tokio::select! {
-                outcome = &mut proposal => return outcome.map_err(AttemptError::from),
+                outcome = &mut proposal => {
+                    let answer = outcome?.downcast();
+                    return Ok(*answer.expect("the group's machine answers so"));
+                }
                 () = sleep(SERVES_EVERY) => {
                     if !self.serves(group) {
                         return Err(AttemptError::Unknown);

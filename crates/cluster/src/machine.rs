@@ -1,25 +1,27 @@
 //! What the groups of a node replicate: shards and the control state, as the consensus crate runs them.
 //!
-//! Invariant: the state is a function of the entries alone. When an entry was applied here is noted beside it: that differs
-//! from replica to replica, stands in no snapshot, and only tells a new leader where its time line continues. An entry or a
-//! snapshot that can't be read ends the process: it needs a newer version.
+//! Invariant: the state is a function of the entries alone. When an entry came to this replica is noted beside it: that
+//! differs from replica to replica, stands in no snapshot, and only tells a new leader where its time line continues. An
+//! entry or a snapshot that can't be read ends the process: it needs a newer version.
 
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use leasehold_consensus::machine::{Machine, MachineError};
+use leasehold_consensus::machine::{Answer, Arrival, Machine, MachineError};
 use leasehold_consensus::runner::Machines;
 use leasehold_consensus::types::GroupId;
 use leasehold_control::Control;
-use leasehold_model::{BootTime, Stamp};
+use leasehold_model::{BootTime, Nanos, Stamp};
 use leasehold_shard::{Bounds, Shard, checksum};
 use leasehold_wire::{control, entry, snapshot};
 use tokio::sync::watch;
 
 use crate::Clock;
 
-/// Where a time line stood, and when this node saw it there.
+/// Where a time line stood, and when this node saw it there: when it received the applied entry with the newest stamp, which
+/// may be long before it was applied. It is never earlier than when the leader took that stamp, so what is counted on from
+/// there is never ahead of the leader's line. Where the receipt isn't known, after a restart or with a snapshot, it is the
+/// time of applying: the line then lags, which mints nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Anchor {
     pub(crate) boot: BootTime,
@@ -42,7 +44,7 @@ pub(crate) struct ControlMachine {
     noted: Noted,
 }
 
-/// Notes when a machine was last applied to.
+/// Notes when the newest stamp of a machine's came here.
 #[derive(Debug)]
 struct Noted {
     clock: Arc<dyn Clock>,
@@ -54,9 +56,18 @@ impl Noted {
         Self { clock: Arc::clone(clock), anchor: None }
     }
 
-    fn note(&mut self, stamp: Stamp) {
-        let anchor = Anchor { boot: self.clock.boot(), stamp };
-        self.anchor = (stamp > Stamp::ZERO).then_some(anchor);
+    /// The line stands at `stamp` by an entry that came `age` ago. One that didn't move the line says nothing of it.
+    fn note(&mut self, stamp: Stamp, age: Nanos) {
+        if stamp > self.anchor.map_or(Stamp::ZERO, |anchor| anchor.stamp) {
+            let boot = BootTime(self.clock.boot().0.saturating_sub(age.0));
+            self.anchor = Some(Anchor { boot, stamp });
+        }
+    }
+
+    /// The line stands at `stamp` by a snapshot.
+    fn restore(&mut self, stamp: Stamp) {
+        self.anchor = None;
+        self.note(stamp, Nanos::ZERO);
     }
 }
 
@@ -70,7 +81,7 @@ impl ShardMachine {
         self.bounds
     }
 
-    /// Where its line stood when the last entry was applied here; none before the first.
+    /// Where its line stands by what was applied here; none before the first entry.
     pub(crate) const fn anchor(&self) -> Option<Anchor> {
         self.noted.anchor
     }
@@ -81,12 +92,13 @@ impl ShardMachine {
     }
 }
 
+/// Answers with the `Vec` of its [`Reply`](leasehold_shard::Reply)s.
 impl Machine for ShardMachine {
-    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError> {
+    fn apply(&mut self, entry: &[u8], arrival: Arrival) -> Result<Answer, MachineError> {
         let (at, batch) = entry::decode_entry(entry).map_err(unread)?;
         let replies = self.shard.apply(&batch, at);
-        self.noted.note(self.shard.last());
-        Ok(entry::encode_replies(&replies))
+        self.noted.note(self.shard.last(), arrival.age);
+        Ok(Box::new(replies))
     }
 
     fn snapshot(&self) -> Vec<u8> {
@@ -96,7 +108,7 @@ impl Machine for ShardMachine {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), MachineError> {
         let values = snapshot::decode_snapshot(bytes).map_err(unrestored)?;
         self.shard = Shard::restore(values, self.bounds).map_err(unrestored)?;
-        self.noted.note(self.shard.last());
+        self.noted.restore(self.shard.last());
         Ok(())
     }
 
@@ -115,18 +127,19 @@ impl ControlMachine {
         self.noted.anchor
     }
 
-    fn tell(&mut self) {
-        self.noted.note(self.control.last());
+    fn tell(&self) {
         self.told.send_replace(Arc::new(self.control.clone()));
     }
 }
 
+/// Answers with a [`Reply`](leasehold_control::Reply).
 impl Machine for ControlMachine {
-    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError> {
+    fn apply(&mut self, entry: &[u8], arrival: Arrival) -> Result<Answer, MachineError> {
         let (at, command) = control::decode_command(entry).map_err(unread)?;
         let reply = self.control.apply(command, at);
+        self.noted.note(self.control.last(), arrival.age);
         self.tell();
-        Ok(control::encode_reply(reply))
+        Ok(Box::new(reply))
     }
 
     fn snapshot(&self) -> Vec<u8> {
@@ -136,6 +149,7 @@ impl Machine for ControlMachine {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), MachineError> {
         let values = control::decode_snapshot(bytes).map_err(unrestored)?;
         self.control = Control::restore(values).map_err(unrestored)?;
+        self.noted.restore(self.control.last());
         self.tell();
         Ok(())
     }

@@ -1,14 +1,15 @@
 //! Carries asks of a shard that this node leads into its log.
 //!
-//! Invariant: what is answered without an entry was read from the applied state, under a lease that still held afterwards.
+//! Invariant: what is answered without an entry was read from the applied state, under a lease that still held afterwards. It
+//! waits for no entry.
 //! An acquire is one of many independent asks: when it is answered so, it may be decided as of before the others of its
 //! batch. Refunds and resets, and what shares a batch with them, always go into the log.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use leasehold_consensus::types::GroupId;
 use leasehold_model::Stamp;
-use leasehold_shard::{Batch, Command, Reply};
+use leasehold_shard::{Batch, Bounds, Command, Reply};
 use leasehold_wire::entry;
 use tokio::time::Instant;
 
@@ -27,37 +28,39 @@ pub(crate) struct Proposer {
     pub(crate) local: Arc<LocalGroups>,
     pub(crate) session: Arc<Session>,
     pub(crate) meters: Arc<Meters>,
+    /// What this node's machines are bounded by, once one was looked at.
+    pub(crate) bounds: OnceLock<Bounds>,
 }
 
 impl Carry for Proposer {
-    /// The log has one append of a group under way at a time: one entry is, and one is ready to go. With more, entries only get
-    /// smaller; with one, what needs no entry would wait for the one under way.
-    const UNDER_WAY_MAX: usize = 2;
+    const RESTS: bool = true;
 
-    async fn carry(&self, items: Vec<Item>) {
-        let Some(known) = self.look(&items) else { return answer_all(items, Err(AttemptError::NotLeader)) };
+    fn sift(&self, items: Vec<Item>) -> Vec<Item> {
+        let Some(known) = self.look(&items) else {
+            answer_all(items, Err(AttemptError::NotLeader));
+            return Vec::new();
+        };
         let mut open = Vec::with_capacity(items.len());
-        for (item, known) in items.into_iter().zip(known) {
+        for (mut item, known) in items.into_iter().zip(known) {
             match all(known) {
-                Ok(replies) => answer_all(vec![item], Ok(vec![replies])),
-                Err(known) => open.push((item, known)),
+                Ok(replies) => item.answer(Ok(replies)),
+                Err(known) => {
+                    item.known = known;
+                    open.push(item);
+                }
             }
         }
-        if !open.is_empty() {
-            let (items, known) = open.into_iter().unzip();
-            self.log(items, known).await;
-        }
+        open
     }
-}
 
-impl Proposer {
     /// Puts into the log what has no reply yet.
-    async fn log(&self, items: Vec<Item>, known: Vec<Vec<Option<Reply>>>) {
+    async fn carry(&self, mut items: Vec<Item>) {
         let Some(deadline) = items.iter().map(|item| item.deadline).max() else { return };
         let own = Batch { settled: self.session.settled().into_iter().collect(), ..Batch::default() };
+        let known: Vec<_> = items.iter_mut().map(|item| std::mem::take(&mut item.known)).collect();
         let parts = items.iter().zip(known).map(|(item, known)| Part { batch: &item.batch, known });
         let (mut batch, cuts) = merge(parts.chain([Part::unknown(&own)]));
-        batch.bounds = self.local.runner.with_machine(self.group, ShardMachine::bounds);
+        batch.bounds = self.bounds.get().copied();
         let outcome = self.propose(&batch, deadline).await;
         let answers = outcome.and_then(|replies| {
             cuts.cut(replies).ok_or_else(|| {
@@ -70,11 +73,14 @@ impl Proposer {
         });
         answer_all(items, answers);
     }
+}
 
+impl Proposer {
     /// For each item, the replies that need no entry. None when this replica doesn't serve.
     fn look(&self, items: &[Item]) -> Option<Vec<Vec<Option<Reply>>>> {
         let at = self.local.stamp(self.group)?;
         let known = self.local.runner.with_machine(self.group, |machine: &ShardMachine| {
+            self.bounds.get_or_init(|| machine.bounds());
             items.iter().map(|item| settled(machine, &item.batch, at)).collect()
         });
         let known: Vec<Vec<Option<Reply>>> = known.filter(|_| self.local.serves(self.group))?;
@@ -84,13 +90,11 @@ impl Proposer {
 
     async fn propose(&self, batch: &Batch, deadline: Instant) -> Result<Vec<Reply>, AttemptError> {
         let at = self.local.stamp(self.group).ok_or(AttemptError::NotLeader)?;
-        let answer = self.local.propose(self.group, entry::encode_entry(at, batch), deadline).await?;
+        let entry = entry::encode_entry(at, batch);
+        let replies: Vec<Reply> = self.local.propose(self.group, entry, deadline).await?;
         Meters::count(&self.meters.entries);
         Meters::count_all(&self.meters.commands, batch.commands.len());
-        entry::decode_replies(answer).map_err(|error| {
-            tracing::error!(group = self.group.0, %error, "an entry's answer can't be read");
-            AttemptError::Unknown
-        })
+        Ok(replies)
     }
 }
 

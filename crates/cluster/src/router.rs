@@ -8,7 +8,7 @@ mod serve;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold_consensus::runner::Runner;
@@ -254,6 +254,7 @@ impl ShardPath {
             local: Arc::clone(&inner.local),
             session: Arc::clone(&self.session),
             meters: Arc::clone(&inner.meters),
+            bounds: OnceLock::new(),
         })
     }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_consensus::log::{Log, LogConfig};
-use leasehold_consensus::machine::{Machine, MachineError};
+use leasehold_consensus::machine::{Answer, Arrival, Machine, MachineError};
 use leasehold_consensus::runner::{Machines, OnFatal, Runner, RunnerConfig};
 use leasehold_consensus::transport::{ClusterId, Identity, Plain, Traffic, Transport, TransportConfig};
 use leasehold_consensus::types::GroupId;
@@ -33,9 +33,9 @@ const ENTRY_BYTES: usize = 512;
 struct Count(u64);
 
 impl Machine for Count {
-    fn apply(&mut self, _entry: &[u8]) -> Result<Bytes, MachineError> {
+    fn apply(&mut self, _entry: &[u8], _: Arrival) -> Result<Answer, MachineError> {
         self.0 += 1;
-        Ok(Bytes::copy_from_slice(&self.0.to_le_bytes()))
+        Ok(Box::new(self.0))
     }
 
     fn snapshot(&self) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! The types that openraft is instantiated with, and the name of a group.
 //!
-//! Invariant: what is proposed and what is answered are opaque bytes; only the machine of a group reads them.
+//! Invariant: what is proposed is opaque bytes, and what is answered an opaque value; only the machine of a group reads them.
 //! Nothing here does I/O.
 
 use std::fmt;
@@ -8,6 +8,8 @@ use std::io::Cursor;
 
 use bytes::Bytes;
 use leasehold_model::ShardId;
+
+use crate::machine::Answer;
 
 /// One Raft group: 0 is the control group, shard `s` is group `s + 1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,8 +46,14 @@ impl fmt::Display for GroupId {
 pub struct Proposal(pub Bytes);
 
 /// What a machine answered when it applied a [`Proposal`]. Empty for entries that are no proposals.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied(pub Bytes);
+#[derive(Debug)]
+pub struct Applied(pub Answer);
+
+impl Default for Applied {
+    fn default() -> Self {
+        Self(Box::new(()))
+    }
+}
 
 openraft::declare_raft_types!(
     /// Leasehold's instance of openraft. A node is known by its id alone: addresses change and live in the registry.

@@ -33,7 +33,7 @@ fn lines(wall: u64) -> (Arc<Hands>, Lines) {
     (Arc::clone(&hands), Lines::new(hands))
 }
 
-/// The last entry was applied 7 s ago, at 1000 s on the group's line.
+/// The last entry was received 7 s ago, at 1000 s on the group's line.
 fn ground(empty: bool) -> Ground {
     let anchor = Anchor { boot: BootTime(93 * SECOND), stamp: Stamp(1000 * SECOND) };
     Ground { anchor: Some(anchor), empty }

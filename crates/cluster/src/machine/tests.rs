@@ -2,10 +2,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use leasehold_control::{Command as ControlCommand, Reply as ControlReply};
 use leasehold_limit::{Algorithm, Ask, Limit};
 use leasehold_model::{Key, Nanos, RequestId, RulesVersion, TenantId, WallTime};
-use leasehold_shard::{Acquire, Batch, Command, Demand, LimitSpec};
+use leasehold_shard::{Acquire, Batch, Command, Demand, LimitSpec, Reply};
 
 use super::*;
 
@@ -39,7 +40,7 @@ fn entry_at(at: u64) -> Bytes {
 /// What a machine says about an entry that it can't read.
 fn check_unread<M: Machine>(mut machine: M) {
     let before = machine.state_hash();
-    let MachineError(said) = machine.apply(b"\xff no entry").unwrap_err();
+    let MachineError(said) = machine.apply(b"\xff no entry", Arrival::default()).unwrap_err();
     assert!(said.contains("run the version that the other nodes run"), "{said}");
     assert_eq!(machine.state_hash(), before);
 }
@@ -50,13 +51,45 @@ fn an_entry_that_cannot_be_read_is_an_error_that_asks_for_another_version_and_ch
     check_unread(ControlMachine::new(&clock(5), watch::channel(Arc::default()).0));
 }
 
+/// Where the line of a machine stands after entries of these stamps, applied when the boot clock stood at 50; each came so
+/// long before.
+fn check_anchor(entries: &[(u64, u64)], boot: u64, stamp: u64) {
+    let mut machine = ShardMachine::new(Bounds::default(), &clock(50));
+    for (at, age) in entries {
+        machine.apply(&entry_at(*at), Arrival { age: Nanos(*age) }).unwrap();
+    }
+    assert_eq!(machine.anchor(), Some(Anchor { boot: BootTime(boot), stamp: Stamp(stamp) }));
+}
+
 #[test]
-fn a_machine_knows_when_it_was_last_applied_to_and_that_is_no_state() {
+fn a_line_stands_where_its_last_stamp_was_received_not_where_that_was_applied() {
+    check_anchor(&[(100, 30)], 20, 100);
+    check_anchor(&[(100, 30), (110, 15)], 35, 110);
+}
+
+#[test]
+fn an_entry_whose_receipt_is_unknown_counts_from_when_it_was_applied() {
+    check_anchor(&[(100, 0)], 50, 100);
+    check_anchor(&[(100, 30), (110, 0)], 50, 110);
+}
+
+#[test]
+fn an_entry_that_is_stamped_no_later_than_the_last_leaves_the_line_where_it_is() {
+    check_anchor(&[(100, 30), (90, 10)], 20, 100);
+    check_anchor(&[(100, 30), (100, 0)], 20, 100);
+}
+
+#[test]
+fn a_shard_answers_each_command_of_an_entry() {
     let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
-    let replies = entry::decode_replies(machine.apply(&entry_at(100)).unwrap()).unwrap();
-    assert_eq!(replies.len(), 1);
-    machine.apply(&entry_at(90)).unwrap();
-    assert_eq!(machine.anchor(), Some(Anchor { boot: BootTime(5), stamp: Stamp(100) }));
+    let replies = machine.apply(&entry_at(100), Arrival::default()).unwrap();
+    assert_eq!(replies.downcast::<Vec<Reply>>().unwrap().len(), 1);
+}
+
+#[test]
+fn where_a_line_stands_is_no_state() {
+    let mut machine = ShardMachine::new(Bounds::default(), &clock(5));
+    machine.apply(&entry_at(100), Arrival::default()).unwrap();
     let mut restored = ShardMachine::new(Bounds::default(), &clock(77));
     restored.restore(&machine.snapshot()).unwrap();
     assert_eq!(restored.state_hash(), machine.state_hash());
@@ -84,8 +117,8 @@ fn the_control_state_is_told_whenever_it_changes() {
     };
     let map = leasehold_placement::ShardMap { shards: vec![Default::default()], ..Default::default() };
     let create = ControlCommand::Create { cluster, nodes: Vec::new(), map };
-    let answer = machine.apply(&control::encode_command(Stamp(9), &create)).unwrap();
-    assert_eq!(control::decode_reply(answer), Ok(ControlReply::Done));
+    let answer = machine.apply(&control::encode_command(Stamp(9), &create), Arrival::default()).unwrap();
+    assert_eq!(*answer.downcast::<ControlReply>().unwrap(), ControlReply::Done);
     assert_eq!(**state.borrow(), machine.control);
     let (told, state) = watch::channel(Arc::default());
     let mut restored = ControlMachine::new(&clock(6), told);

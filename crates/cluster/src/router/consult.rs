@@ -138,10 +138,6 @@ impl Inner {
     ) -> Result<control::Reply, AttemptError> {
         let at = self.local.stamp(GroupId::CONTROL).ok_or(AttemptError::NotLeader)?;
         let entry = leasehold_wire::control::encode_command(at, command);
-        let answer = self.local.propose(GroupId::CONTROL, entry, deadline).await?;
-        leasehold_wire::control::decode_reply(answer).map_err(|error| {
-            tracing::error!(%error, "the control group's answer can't be read");
-            AttemptError::Unknown
-        })
+        self.local.propose(GroupId::CONTROL, entry, deadline).await
     }
 }

@@ -14,6 +14,7 @@ mod engine;
 mod index;
 pub mod openraft_store;
 mod read;
+pub(crate) mod receipts;
 mod record;
 mod recover;
 mod segment;

@@ -16,7 +16,9 @@ use openraft::{
     StorageIOError,
 };
 
+use super::receipts::Receipts;
 use super::{Change, Entry, GroupId, Log, ReadError, Vote, WriteError, codec};
+use crate::clock;
 use crate::types::RaftTypes;
 
 /// How often a change that a full disk refused is tried again.
@@ -31,13 +33,19 @@ type Failure = StorageError<u64>;
 pub struct GroupStore {
     log: Log,
     group: GroupId,
+    receipts: Receipts,
 }
 
 impl GroupStore {
     /// The part of `log` that is `group`'s.
     #[must_use]
-    pub const fn new(log: Log, group: GroupId) -> Self {
-        Self { log, group }
+    pub fn new(log: Log, group: GroupId) -> Self {
+        Self { log, group, receipts: Receipts::default() }
+    }
+
+    /// When its newest entries came.
+    pub(crate) fn receipts(&self) -> Receipts {
+        self.receipts.clone()
     }
 
     async fn write(&self, change: Change) -> Result<(), WriteError> {
@@ -146,6 +154,7 @@ impl RaftLogStorage<RaftTypes> for GroupStore {
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<Entry> = entries.into_iter().map(|entry| codec::encode(&entry)).collect();
+        self.receipts.note(&entries, clock::now());
         let written = self.write(Change::Append(entries)).await;
         callback.log_io_completed(written.map_err(io::Error::other));
         Ok(())

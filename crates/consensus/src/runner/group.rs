@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -73,12 +72,17 @@ impl Group {
         let stored = log.state(id);
         let led = stored.vote.filter(|vote| vote.committed && vote.node == config.node.0);
         let resumed = led.zip(stored.last).map(|(vote, last)| Resumed { term: vote.term, last: last.index });
-        let machine = open_machine(machine, &dir, resumed).await?;
+        let mut store = GroupStore::new(log.clone(), id);
+        let me = config.node.0;
+        let snapshots = SnapshotDir::new(dir);
+        let receipts = store.receipts();
+        let opened =
+            tokio::task::spawn_blocking(move || StateMachine::open(machine, snapshots, resumed, receipts));
+        let machine = opened.await.map_err(io::Error::other)??;
         let applied = machine.read(|state| state.applied.map(|applied| applied.index));
         if let Some(purged) = stored.purged.filter(|purged| applied.is_none_or(|at| at < purged.index)) {
             return Err(CreateError::SnapshotGone { group: id, purged: purged.index });
         }
-        let mut store = GroupStore::new(log.clone(), id);
         let pristine = stored.last.is_none() && applied.is_none();
         if let Some(founders) = founders.filter(|_| pristine) {
             found(&mut store, founders).await?;
@@ -91,7 +95,6 @@ impl Group {
         };
         let contact = Arc::new(Contact::new(config.timing.lease, promised));
         let network = Network { transport: transport.clone(), group: id, contact: Arc::clone(&contact) };
-        let me = config.node.0;
         let raft_config = Arc::new(raft_config(config, id));
         let raft = Raft::new(me, raft_config, network, store, machine.clone()).await;
         let raft = raft.map_err(|error| CreateError::Io(io::Error::other(error)))?;
@@ -221,16 +224,6 @@ impl Group {
             }
         }
     }
-}
-
-async fn open_machine(
-    machine: Box<dyn Machine>,
-    dir: &Path,
-    resumed: Option<Resumed>,
-) -> Result<StateMachine, CreateError> {
-    let snapshots = SnapshotDir::new(dir.to_owned());
-    let opened = tokio::task::spawn_blocking(move || StateMachine::open(machine, snapshots, resumed)).await;
-    Ok(opened.map_err(io::Error::other)??)
 }
 
 /// The first entry, the same on every founder: who the voters are. It counts as committed since all of them start with it.

@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::election::Timing;
 use crate::log::{Change, Log};
-use crate::machine::Machine;
+use crate::machine::{Answer, Machine};
 use crate::transport::Transport;
 use crate::types::{GroupId, Proposal};
 use group::Group;
@@ -233,7 +233,7 @@ impl Runner {
         group: GroupId,
         entry: Bytes,
         deadline: Instant,
-    ) -> Result<Bytes, ProposeError> {
+    ) -> Result<Answer, ProposeError> {
         let group = self.0.group(group).ok_or(ProposeError::NoGroup)?;
         if entry.len() > PROPOSAL_BYTES_MAX {
             return Err(ProposeError::TooLarge);

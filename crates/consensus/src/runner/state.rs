@@ -7,6 +7,7 @@ use std::io::{self, Cursor};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_model::Nanos;
 use openraft::storage::RaftStateMachine;
 use openraft::{
     AnyError, EmptyNode, Entry, EntryPayload, ErrorSubject, ErrorVerb, LogId, OptionalSend,
@@ -17,8 +18,9 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::snapshots::{SnapshotDir, Stored};
-use crate::log::is_full;
-use crate::machine::{Machine, MachineError};
+use crate::clock;
+use crate::log::{codec, is_full, receipts::Receipts};
+use crate::machine::{Arrival, Machine, MachineError};
 use crate::types::{Applied, RaftTypes};
 
 /// Entries applied without giving way to other tasks: a replica that replays much doesn't hold up heartbeats.
@@ -45,6 +47,7 @@ pub(super) struct StateMachine {
     /// The term of the last entry that was applied: a leader serves when this is its own. 0 until [`Resumed`] is reached.
     applied_term: Arc<watch::Sender<u64>>,
     resumed: Option<Resumed>,
+    receipts: Receipts,
 }
 
 /// A leader that is restarted leads on in the same term, with a machine that lacks what it applied after its last snapshot.
@@ -70,6 +73,7 @@ impl StateMachine {
         mut machine: Box<dyn Machine>,
         snapshots: SnapshotDir,
         resumed: Option<Resumed>,
+        receipts: Receipts,
     ) -> io::Result<Self> {
         let (mut applied, mut membership) = (None, StoredMembership::default());
         if let Some(stored) = snapshots.newest()? {
@@ -78,7 +82,7 @@ impl StateMachine {
             membership = stored.meta.last_membership;
         }
         let state = Arc::new(Mutex::new(State { machine, applied, membership }));
-        let opened = Self { state, snapshots, applied_term: Arc::default(), resumed };
+        let opened = Self { state, snapshots, applied_term: Arc::default(), resumed, receipts };
         opened.tell_term(applied);
         Ok(opened)
     }
@@ -93,10 +97,12 @@ impl StateMachine {
     }
 
     fn apply_one(&self, entry: Entry<RaftTypes>) -> Result<Applied, MachineError> {
+        let age = self.receipts.take(codec::entry_id(entry.log_id), clock::now());
+        let arrival = Arrival { age: age.unwrap_or(Nanos::ZERO) };
         let mut state = self.state.lock();
         let answer = match entry.payload {
             EntryPayload::Blank => Applied::default(),
-            EntryPayload::Normal(proposal) => Applied(state.machine.apply(&proposal.0)?),
+            EntryPayload::Normal(proposal) => Applied(state.machine.apply(&proposal.0, arrival)?),
             EntryPayload::Membership(membership) => {
                 state.membership = StoredMembership::new(Some(entry.log_id), membership);
                 Applied::default()

@@ -17,7 +17,8 @@ fn entry(term: u64, index: u64) -> Entry<RaftTypes> {
 }
 
 fn open(dir: &tempfile::TempDir, resumed: Option<Resumed>) -> StateMachine {
-    StateMachine::open(Box::new(Tape::default()), SnapshotDir::new(dir.path().to_owned()), resumed).unwrap()
+    let snapshots = SnapshotDir::new(dir.path().to_owned());
+    StateMachine::open(Box::new(Tape::default()), snapshots, resumed, Receipts::default()).unwrap()
 }
 
 /// The term that is told after each of these entries.

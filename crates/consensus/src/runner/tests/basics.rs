@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::*;
 use super::cluster::{Cluster, SOON, Tape, UNREADABLE, until};
-use crate::machine::MachineError;
+use crate::machine::{Answer, Arrival, MachineError};
 
 const GROUP: GroupId = GroupId(0);
 
@@ -15,8 +15,8 @@ fn in_a(time: Duration) -> Instant {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proposal_is_answered_by_the_machine_and_reaches_every_replica() {
     let cluster = Cluster::of_three(1, |_| {}).await;
-    assert_eq!(cluster.propose(GROUP, "one").await, 1_u64.to_le_bytes()[..]);
-    assert_eq!(cluster.propose(GROUP, "two").await, 2_u64.to_le_bytes()[..]);
+    assert_eq!(cluster.propose(GROUP, "one").await, 1);
+    assert_eq!(cluster.propose(GROUP, "two").await, 2);
     cluster.agree(GROUP, &[1, 2, 3]).await;
     assert_eq!(cluster.tape(3, GROUP), ["one", "two"]);
     assert!(cluster.fatal.lock().is_empty());
@@ -40,16 +40,18 @@ async fn a_replica_that_does_not_lead_proposes_nothing_and_says_who_leads() {
     let other = cluster.runner(leader % 3 + 1);
     until("it knows the leader", || other.leader(GROUP) == Some(NodeId(leader))).await;
     let refused = other.propose(GROUP, Bytes::from_static(b"x"), in_a(SOON)).await;
-    assert_eq!(refused, Err(ProposeError::NotLeader { hint: Some(NodeId(leader)) }));
+    assert_eq!(refused.unwrap_err(), ProposeError::NotLeader { hint: Some(NodeId(leader)) });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_that_is_not_here_and_a_proposal_that_is_too_long_are_refused() {
     let cluster = Cluster::of_three(1, |_| {}).await;
     let runner = cluster.runner(cluster.leader(GROUP).await);
-    assert_eq!(runner.propose(GroupId(9), Bytes::new(), in_a(SOON)).await, Err(ProposeError::NoGroup));
+    let elsewhere = runner.propose(GroupId(9), Bytes::new(), in_a(SOON)).await;
+    assert_eq!(elsewhere.unwrap_err(), ProposeError::NoGroup);
     let long = Bytes::from(vec![0; PROPOSAL_BYTES_MAX + 1]);
-    assert_eq!(runner.propose(GROUP, long, in_a(SOON)).await, Err(ProposeError::TooLarge));
+    let refused = runner.propose(GROUP, long, in_a(SOON)).await;
+    assert_eq!(refused.unwrap_err(), ProposeError::TooLarge);
     let longest = Bytes::from(vec![0; PROPOSAL_BYTES_MAX]);
     assert!(runner.propose(GROUP, longest, in_a(SOON)).await.is_ok());
     cluster.agree(GROUP, &[1, 2, 3]).await;
@@ -151,8 +153,8 @@ async fn leadership_is_told_once_the_leader_knows_all_that_was_acknowledged() {
 async fn a_machine_of_another_type_is_not_shown() {
     struct Other;
     impl Machine for Other {
-        fn apply(&mut self, _: &[u8]) -> Result<Bytes, MachineError> {
-            Ok(Bytes::new())
+        fn apply(&mut self, _: &[u8], _: Arrival) -> Result<Answer, MachineError> {
+            Ok(Box::new(()))
         }
         fn snapshot(&self) -> Vec<u8> {
             Vec::new()
@@ -209,7 +211,7 @@ async fn more_proposals_than_a_group_bears_are_refused_as_overloaded_and_surely_
         proposals.spawn(async move { (number, runner.propose(GROUP, entry, in_a(SOON)).await) });
     }
     let outcomes = proposals.join_all().await;
-    let refused = outcomes.iter().filter(|(_, outcome)| *outcome == Err(ProposeError::Overloaded));
+    let refused = outcomes.iter().filter(|(_, outcome)| matches!(outcome, Err(ProposeError::Overloaded)));
     let refused: Vec<Bytes> =
         refused.map(|(number, _)| Bytes::copy_from_slice(&number.to_le_bytes())).collect();
     assert!(!refused.is_empty());

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 
 use crate::log::LogConfig;
-use crate::machine::MachineError;
+use crate::machine::{Answer, Arrival, MachineError};
 use crate::transport::{ClusterId, Identity, Plain, TransportConfig};
 
 use super::super::*;
@@ -22,17 +22,17 @@ pub(super) const SOON: Duration = Duration::from_secs(20);
 /// An entry that no machine can read.
 pub(super) const UNREADABLE: Bytes = Bytes::from_static(b"unreadable");
 
-/// Keeps every entry; answers with how many there are.
+/// Keeps every entry; answers with how many there are, as a `usize`.
 #[derive(Default)]
 pub(in crate::runner) struct Tape(pub(super) Vec<Bytes>);
 
 impl Machine for Tape {
-    fn apply(&mut self, entry: &[u8]) -> Result<Bytes, MachineError> {
+    fn apply(&mut self, entry: &[u8], _: Arrival) -> Result<Answer, MachineError> {
         if entry == UNREADABLE {
             return Err(MachineError("what language is this?".to_owned()));
         }
         self.0.push(Bytes::copy_from_slice(entry));
-        Ok(Bytes::copy_from_slice(&(self.0.len() as u64).to_le_bytes()))
+        Ok(Box::new(self.0.len()))
     }
 
     fn snapshot(&self) -> Vec<u8> {
@@ -131,14 +131,14 @@ impl Cluster {
     }
 
     /// Proposes until some leader answers; an unknown outcome counts as not answered, so the entry may be there twice.
-    pub(super) async fn propose(&self, group: GroupId, entry: &str) -> Bytes {
+    pub(super) async fn propose(&self, group: GroupId, entry: &str) -> usize {
         let deadline = Instant::now() + SOON;
         loop {
             let leader = self.leader(group).await;
             let entry = Bytes::copy_from_slice(entry.as_bytes());
             let within = Instant::now() + Duration::from_secs(2);
             match self.runner(leader).propose(group, entry, within).await {
-                Ok(answer) => return answer,
+                Ok(answer) => return *answer.downcast().expect("a tape's answer"),
                 Err(error) => assert!(Instant::now() < deadline, "{error}"),
             }
         }
