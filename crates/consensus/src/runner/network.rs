@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_model::NodeId;
+use leasehold_model::{Nanos, NodeId, Stamp};
 use leasehold_wire::raft::{self, RaftMessageError};
 use openraft::error::{
     Fatal, InstallSnapshotError, NetworkError, PayloadTooLarge, RPCError, RaftError, ReplicationClosed,
@@ -19,7 +19,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
     SnapshotResponse, VoteRequest, VoteResponse,
 };
-use openraft::{EmptyNode, Snapshot, Vote};
+use openraft::{EmptyNode, LogId, Snapshot, Vote};
 
 use super::contact::Contact;
 use super::messages;
@@ -32,6 +32,9 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A piece is answered in this time; the last one after the snapshot is stored and restored.
 const CHUNK_MAX: Duration = Duration::from_secs(10);
 const LAST_CHUNK_MAX: Duration = Duration::from_secs(60);
+/// A replica that was sent entries so lately isn't told by a message of its own what of them is committed: the next entries
+/// or heartbeats do. Half a heartbeat, so that neither lease nor state falls behind by more than one and a half.
+const FRESH: Nanos = Nanos::from_millis(50);
 /// Pause before a node that couldn't be reached is tried again.
 const PAUSE: Duration = Duration::from_millis(150);
 
@@ -50,6 +53,18 @@ pub(super) struct Replica {
     group: GroupId,
     contact: Arc<Contact>,
     node: u64,
+    acknowledged: Option<Acknowledged>,
+}
+
+/// What a replica is known to have.
+#[derive(Clone, Copy, Debug)]
+struct Acknowledged {
+    /// Under which leader.
+    vote: Vote<u64>,
+    /// The last entry that was sent to it.
+    last: LogId<u64>,
+    /// When that was sent.
+    sent: Stamp,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +84,18 @@ impl RaftNetworkFactory<RaftTypes> for Network {
             group: self.group,
             contact: Arc::clone(&self.contact),
             node: target,
+            acknowledged: None,
         }
+    }
+}
+
+impl Acknowledged {
+    /// Whether the receiver learns nothing from `request` but how much is committed, and learnt something a moment ago.
+    fn makes_needless(&self, request: &AppendEntriesRequest<RaftTypes>, now: Stamp) -> bool {
+        request.entries.is_empty()
+            && request.vote == self.vote
+            && request.prev_log_id <= Some(self.last)
+            && now < self.sent.after(FRESH)
     }
 }
 
@@ -129,6 +155,12 @@ impl RaftNetwork<RaftTypes> for Replica {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, RpcError> {
         let (sent, term) = (clock::now(), request.vote.leader_id.term);
+        // What nodes do hangs on the control state that they have applied: they hear of it at once.
+        let spared = self.acknowledged.as_ref().filter(|_| self.group != GroupId::CONTROL);
+        if spared.is_some_and(|last| last.makes_needless(&request, sent)) {
+            return Ok(AppendEntriesResponse::Success);
+        }
+        let last = request.entries.last().map(|entry| entry.log_id);
         let payload = raft::encode(&messages::append_request(&request));
         if payload.len() > PAYLOAD_BYTES_MAX && request.entries.len() > 1 {
             let hint = u64::try_from(request.entries.len() / 2).unwrap_or(1);
@@ -138,6 +170,13 @@ impl RaftNetwork<RaftTypes> for Replica {
         if !matches!(reply, AppendEntriesResponse::HigherVote(_)) {
             self.contact.accept(self.node, term, sent);
         }
+        self.acknowledged = match (&reply, last) {
+            (AppendEntriesResponse::Success, Some(last)) => {
+                Some(Acknowledged { vote: request.vote, last, sent })
+            }
+            (AppendEntriesResponse::Success, None) => self.acknowledged.take(),
+            _ => None,
+        };
         Ok(reply)
     }
 
@@ -187,3 +226,6 @@ fn rpc_error(failure: Failure) -> RpcError {
         Failure::Call(_) | Failure::Answer(_) => Unreachable::new(&failure).into(),
     }
 }
+
+#[cfg(test)]
+mod tests;
