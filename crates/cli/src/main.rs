@@ -13,6 +13,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// A check is many small allocations, made on one thread and freed on another.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match commands::Cli::try_parse() {
         Ok(cli) => cli,
