@@ -32,3 +32,15 @@ bench: && bench-node
 # Decisions a second and CPU a decision: the node beside an empty tonic service and an empty axum handler.
 bench-node:
     tests/bench/run.sh
+
+# Leases in larger small worlds than the tests look at: all orders of what can happen. Minutes, and gigabytes of memory.
+lease-model:
+    LEASEHOLD_MODEL=large cargo test --release -p leasehold-lease --lib -- model --nocapture
+
+# Spending from a lease under every interleaving of threads.
+lease-interleavings:
+    cargo test -p leasehold-lease --test interleavings
+
+# Nanoseconds a unit spent from a lease, beside governor.
+bench-spend:
+    cargo bench -p leasehold-lease --bench spend

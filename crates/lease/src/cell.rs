@@ -37,7 +37,7 @@ pub struct Cell {
 }
 
 /// Which filling of a cell units were taken from; [`Cell::put_back`] takes them back as long as it is the current one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation(u64);
 
 /// What became of an attempt to spend.
@@ -191,5 +191,19 @@ impl Cell {
     /// Units refused since the last call.
     pub(crate) fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
+    }
+
+    /// All that is in it.
+    #[cfg(test)]
+    pub(crate) fn numbers(&self) -> [u64; 7] {
+        let Self { word, deadline, low, denied_until, refused, beside, reset_at } = self;
+        [word, deadline, low, denied_until, refused, beside, reset_at]
+            .map(|atomic| atomic.load(Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(numbers: [u64; 7]) -> Self {
+        let [word, deadline, low, denied_until, refused, beside, reset_at] = numbers.map(AtomicU64::new);
+        Self { word, deadline, low, denied_until, refused, beside, reset_at }
     }
 }

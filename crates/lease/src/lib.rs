@@ -9,6 +9,8 @@ pub mod cell;
 pub mod ledger;
 mod sync;
 mod terms;
+#[cfg(test)]
+mod tests;
 pub mod wallet;
 
 pub use allowance::{Allowances, Share};

@@ -31,7 +31,7 @@ pub struct LeaseId(pub u64);
 pub struct MilliRate(pub u64);
 
 /// What an edge asks of one counter, with word of what became of its leases on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LeaseAsk {
     /// Who asks.
     pub edge: EdgeId,
@@ -61,7 +61,7 @@ pub struct Usage {
 }
 
 /// The owner's answer to a [`LeaseAsk`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Leased {
     /// The new lease; `None` when nothing was lent.
     pub lease: Option<LeaseId>,

@@ -29,6 +29,8 @@ mod children;
 mod demand;
 mod entry;
 mod flight;
+#[cfg(test)]
+mod fork;
 mod leases;
 mod replies;
 mod serve;
@@ -53,6 +55,7 @@ use crate::cell::{Cell, Generation};
 use crate::{EdgeId, LeaseAsk, Leased};
 
 /// What a process holds of every key. `L` is what the shell needs to send a key's ask: its limit, its way.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct Wallet<L> {
     shared: Shared,

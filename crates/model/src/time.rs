@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Stamp(pub u64);
 
 /// Nanoseconds on a clock that goes on in suspend and never steps, since some start. Only differences mean anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootTime(pub u64);
 
 /// Nanoseconds since the Unix epoch as a machine's wall clock has it: it steps, so it is steered by, never counted by.

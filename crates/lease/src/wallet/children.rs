@@ -15,6 +15,7 @@ const RATE_FRESH: Nanos = Nanos::from_secs(2);
 /// Children whose demand is known, a key. At the bound another's demand isn't counted until one falls silent.
 const RATES_MAX: usize = 256;
 
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Copy, Debug)]
 struct SubLease {
     edge: EdgeId,
@@ -27,6 +28,7 @@ struct SubLease {
 }
 
 /// The sub-leases of one key.
+#[cfg_attr(test, derive(Clone, Hash))]
 #[derive(Debug, Default)]
 pub(super) struct Children {
     all: BTreeMap<LeaseId, SubLease>,

@@ -18,6 +18,7 @@ const ONE: u128 = 1 << 16;
 const MILLIS_PER_UNIT_NANO: u128 = 1_000_000_000_000;
 
 /// One key's demand.
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Demand {
     rate: MilliRate,

@@ -22,6 +22,7 @@ const KEEP: Nanos = Nanos(4 * TIME_CONSTANT.0);
 const TELL_FOR: Nanos = Nanos::from_secs(1);
 
 /// What all keys of a wallet share.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) edge: EdgeId,
@@ -46,6 +47,7 @@ impl Shared {
 }
 
 /// What the owner last said of the counter.
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     pub(super) remaining: u64,
@@ -63,6 +65,7 @@ pub(super) struct Next {
     pub(super) gone: bool,
 }
 
+#[cfg_attr(test, derive(Clone, Hash))]
 #[derive(Debug)]
 pub(super) struct Entry<L> {
     pub(super) limit: L,

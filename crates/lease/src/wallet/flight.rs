@@ -8,6 +8,7 @@ use leasehold_model::{BootTime, Nanos, RequestId};
 use super::sizing;
 use crate::{LeaseAsk, edge_lifetime};
 
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub(super) id: RequestId,

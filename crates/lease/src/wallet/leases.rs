@@ -15,6 +15,7 @@ use crate::{LeaseId, Usage};
 const FILLINGS_MAX: usize = 8;
 
 /// One lease as its edge keeps it.
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Debug)]
 pub(super) struct Lease {
     pub(super) id: LeaseId,
@@ -287,5 +288,16 @@ impl Leases {
 
     fn find_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
         self.all.iter_mut().find(|lease| lease.id == id)
+    }
+
+    /// All but the cell.
+    #[cfg(test)]
+    pub(super) fn parts(&self) -> (&[Lease], Option<(LeaseId, u64)>, u64) {
+        (&self.all, self.placed, self.counted)
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_cell(&self, cell: Arc<Cell>) -> Self {
+        Self { cell, all: self.all.clone(), placed: self.placed, counted: self.counted }
     }
 }

@@ -11,6 +11,7 @@ use crate::{LIFETIME_MAX, Leased};
 /// Longer than any ask is sent again: its lease would be over.
 const KEPT: Nanos = LIFETIME_MAX;
 
+#[cfg_attr(test, derive(Clone, Hash))]
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     by_id: BTreeMap<(u128, u64), Leased>,

@@ -14,12 +14,14 @@ use crate::EdgeId;
 pub struct Ticket(pub u64);
 
 /// Who waits.
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     Request(Ticket),
     Child { id: RequestId, edge: EdgeId, lifetime: leasehold_model::Nanos },
 }
 
+#[cfg_attr(test, derive(Hash))]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) who: Who,
@@ -33,6 +35,7 @@ pub(super) struct Waiter {
     pub(super) asked: bool,
 }
 
+#[cfg_attr(test, derive(Clone, Hash))]
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     queue: VecDeque<Waiter>,

@@ -1,0 +1,3 @@
+//! Both ends together.
+
+mod model;
