@@ -149,7 +149,7 @@ fn resolve<U: Upstream>(client: &Client<U>, domain: &str, attributes: &[(String,
         let matched = active.book.matching(domain, &borrowed(attributes))?;
         let [only] = &matched[..] else { return None };
         let leasable = |key: &Key| {
-            !only.rule.shadow && client.authority().is_leasable(*key, &only.limit, &Terms::of(&only.rule))
+            !only.rule.shadow && client.authority().is_leasable(*key, only.owner(), &Terms::of(only))
         };
         only.key.filter(leasable)
     });

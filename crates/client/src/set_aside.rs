@@ -7,15 +7,11 @@
 use std::collections::BTreeMap;
 
 use leasehold_decide::Terms;
-use leasehold_lease::allowance::EDGES_DEFAULT;
-use leasehold_lease::{Allowances, Share};
-use leasehold_limit::rules::OnUnavailable;
+use leasehold_lease::Allowances;
 use leasehold_limit::{Decision, Limit};
 use leasehold_model::{BootTime, Key, ShardId};
 use parking_lot::Mutex;
 
-/// Share of a limit that owners keep back under `on_unavailable: local`, in parts per million.
-const LOCAL_SHARE_PPM: u32 = 100_000;
 /// Keys of one shard that are counted here. Beyond, a further one is refused by its declared behaviour until another's
 /// share is full again; a counter takes some 200 bytes.
 const KEYS_MAX: usize = 65_536;
@@ -136,15 +132,12 @@ impl Shares {
     }
 
     fn acquire(&mut self, kind: Kind, one: &Wanted<'_>, cost: u64, now: BootTime) -> Option<Decision> {
-        let (allowances, ppm) = match kind {
-            Kind::KeptBack if one.terms.on_unavailable == OnUnavailable::Local => {
-                (&mut self.kept_back, LOCAL_SHARE_PPM)
-            }
-            Kind::OnTop if one.terms.max_overshoot_ppm > 0 => (&mut self.on_top, one.terms.max_overshoot_ppm),
-            Kind::KeptBack | Kind::OnTop => return None,
+        let (allowances, share) = match kind {
+            Kind::KeptBack => (&mut self.kept_back, one.terms.local?),
+            Kind::OnTop => (&mut self.on_top, one.terms.overshoot?),
         };
-        let share = Share::each(ppm, EDGES_DEFAULT).split(self.parts);
-        allowances.acquire(one.key, one.limit, share, EDGES_DEFAULT, cost, now)
+        let edges = u32::from(one.terms.edges);
+        allowances.acquire(one.key, one.limit, share.split(self.parts), edges, cost, now)
     }
 }
 

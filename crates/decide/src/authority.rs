@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::time::Duration;
 
-use leasehold_limit::Decision;
 use leasehold_limit::check::Source;
-use leasehold_limit::rules::{Lease, OnUnavailable, Rule, Scope};
+use leasehold_limit::rules::{Lease, Matched, OnUnavailable, Scope};
+use leasehold_limit::{Decision, Share};
 use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
 use tokio::time::Instant;
 
@@ -72,22 +72,34 @@ pub struct Terms {
     pub scope: Scope,
     /// What happens when it can't be decided.
     pub on_unavailable: OnUnavailable,
-    /// Share by which the limit may be exceeded, in parts per million. 0 = never.
-    pub max_overshoot_ppm: u32,
+    /// What each of `edges` may spend by itself while it can't reach the owner, as a part of what the owner decides by,
+    /// which is the rest. `None`: nothing is set aside.
+    pub local: Option<Share>,
+    /// What each of `edges` may admit on top, as a part of what the owner decides by. `None`: the limit is never exceeded.
+    pub overshoot: Option<Share>,
+    /// Among how many edges these are shared out: those whose number is below it.
+    pub edges: u16,
 }
 
 impl Terms {
-    /// As a rule has them.
+    /// As a rule has them for its numbers.
     #[must_use]
-    pub const fn of(rule: &Rule) -> Self {
-        let Rule { lease, scope, on_unavailable, max_overshoot_ppm, .. } = *rule;
-        Self { lease, scope, on_unavailable, max_overshoot_ppm }
+    pub fn of(matched: &Matched) -> Self {
+        let Matched { rule, escrow, .. } = matched;
+        Self {
+            lease: rule.lease,
+            scope: rule.scope,
+            on_unavailable: rule.on_unavailable,
+            local: escrow.as_ref().map(|escrow| escrow.each),
+            overshoot: rule.overshoot(),
+            edges: rule.edges,
+        }
     }
 
     /// Whether something may be set aside for when the counter can't be asked.
     #[must_use]
     pub fn sets_aside(&self) -> bool {
-        self.on_unavailable == OnUnavailable::Local || self.max_overshoot_ppm > 0
+        self.local.is_some() || self.overshoot.is_some()
     }
 
     /// Whether what could not be asked, and has nothing set aside, lets the request pass.

@@ -91,6 +91,7 @@ impl<A: Authority, H: Host> Decider for Engine<A, H> {
             domain = request.domain,
             verdict = ?answer.verdict,
             degraded = answer.degraded,
+            source = ?answer.matched().filter(|one| one.decision().is_some()).map(|one| one.source).collect::<Vec<_>>(),
             matched = answer.matched().count(),
             "decided"
         );

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use leasehold_limit::check::{
     Answer, Descriptor, DescriptorAnswer, Outcome, Request, RuleAnswer, Source, Verdict,
 };
-use leasehold_limit::rules::{Lease, Matched, OnUnavailable, Rule, RuleBook, Scope};
+use leasehold_limit::rules::{EDGES_DEFAULT, Lease, Matched, OnUnavailable, Rule, RuleBook, Scope};
 use leasehold_limit::{Ask, Decision, KeySecret, Limit, RuleKeys};
 use leasehold_model::{Nanos, RequestId, RulesVersion, Stamp};
 use leasehold_shard::{Acquire, Acquired, Batch, Command, Demand, LimitSpec};
@@ -106,26 +106,27 @@ impl Plan {
         self.demands.reserve(matched.len());
         self.slots.reserve(matched.len());
         let mut answered = Vec::with_capacity(matched.len());
-        for Matched { rule, limit, key } in matched {
-            let outcome = match key {
+        for matched in matched {
+            let outcome = match matched.key {
                 None => Outcome::Unidentified,
                 Some(key) => {
-                    let key = counter(region, &rule, key);
-                    let limit = self.limit(&rule, &limit);
-                    self.demands.push(Demand { key, limit, ask, shadow: rule.shadow });
+                    let key = counter(region, &matched.rule, key);
+                    let limit = self.limit(&matched);
+                    self.demands.push(Demand { key, limit, ask, shadow: matched.rule.shadow });
                     self.slots.push(Slot { descriptor, place: answered.len(), peek: ask.is_peek() });
                     Outcome::Unavailable
                 }
             };
+            let Matched { rule, limit, .. } = matched;
             answered.push(RuleAnswer { rule, limit, outcome, source: Source::Owner });
         }
         self.descriptors.push(DescriptorAnswer { matched: answered });
     }
 
-    /// The limit's place in the batch. Few enough to look at all; those equal in numbers and terms are one, as a batch carries
-    /// each once.
-    fn limit(&mut self, rule: &Rule, limit: &Arc<Limit>) -> u32 {
-        let terms = Terms::of(rule);
+    /// The place in the batch of the limit that its owner decides by. Few enough to look at all; those equal in numbers and
+    /// terms are one, as a batch carries each once.
+    fn limit(&mut self, matched: &Matched) -> u32 {
+        let (rule, limit, terms) = (&matched.rule, matched.owner(), Terms::of(matched));
         let same = |(spec, of): (&LimitSpec, &Terms)| {
             *of == terms && spec.tenant == rule.tenant && spec.limit == **limit
         };
@@ -283,7 +284,7 @@ impl Plan {
     pub(crate) fn sets_aside(&self) -> bool {
         let unasked = |answer: &&RuleAnswer| answer.outcome == Outcome::Unavailable;
         let mut answers = self.descriptors.iter().flat_map(|descriptor| &descriptor.matched).filter(unasked);
-        answers.any(|answer| Terms::of(&answer.rule).sets_aside())
+        answers.any(|answer| answer.rule.sets_aside())
     }
 
     /// Notes what stands in for counters that could not be asked, a demand each, where the rule has something set aside.
@@ -291,7 +292,7 @@ impl Plan {
         for (index, decision) in decisions.iter().enumerate().take(self.slots.len()) {
             let answer = self.answer_mut(index);
             if let Some(decision) = decision
-                && Terms::of(&answer.rule).sets_aside()
+                && answer.rule.sets_aside()
             {
                 answer.outcome = Outcome::Decided(*decision);
                 answer.source = Source::Fallback;
@@ -364,9 +365,12 @@ fn overridden(
         keys,
         lease: Lease::Never,
         max_overshoot_ppm: 0,
+        local_share_ppm: 0,
+        edges: EDGES_DEFAULT,
+        escrow: None,
         scope: Scope::Global,
         on_unavailable: OnUnavailable::Allow,
         shadow: false,
     };
-    vec![Matched { rule: Arc::new(rule), limit, key: Some(key.finish()) }]
+    vec![Matched { rule: Arc::new(rule), limit, escrow: None, key: Some(key.finish()) }]
 }

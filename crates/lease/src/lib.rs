@@ -13,7 +13,7 @@ mod terms;
 mod tests;
 pub mod wallet;
 
-pub use allowance::{Allowances, Share};
+pub use allowance::Allowances;
 pub use cell::{Cell, Denial, Generation, Spend};
 pub use ledger::{Asked, Ledger};
 pub use terms::{

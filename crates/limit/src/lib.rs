@@ -11,10 +11,12 @@ mod key;
 mod out;
 mod policy;
 pub mod rules;
+mod share;
 mod state;
 
 pub use decision::{Ask, Decision, RetryAfter};
 pub use key::{KeyBuilder, KeySecret, RuleKeys, rule_key};
 pub use out::{Due, Out};
 pub use policy::{Algorithm, CalendarUnit, Limit, LimitError, Window, Zone};
+pub use share::Share;
 pub use state::{BucketState, CounterState, LogState, QueueState, State, WindowState};

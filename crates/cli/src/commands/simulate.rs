@@ -23,7 +23,9 @@ use crate::simulate::svg;
                       leasehold simulate [--output table|json|svg] --compare EVENTS.jsonl [--limit RATE]",
     after_help = "A policy: {\"algorithm\": \"token_bucket\", \"n\": 5, \"p\": 60000000000}, p in nanoseconds; also burst, queue, \
                   unit and zone.\nAn event: {\"t_ns\": 59000000000, \"cost\": 1} or {\"t_ns\": 60000000000, \"set_policy\": {...}}, \
-                  one a line."
+                  one a line.\n\
+                  It decides as a counter's owner does that can always be asked, by all of the limit: nothing is leased, and nothing \
+                  is set aside for edges (on_unavailable: local)."
 )]
 pub(crate) struct Args {
     /// The policy, as JSON.

@@ -147,7 +147,8 @@ fn ask(stream: &NodeStream, seq: u64) -> UpstreamAsk {
     let (rule, version) = (&domain.rules[0], RulesVersion(1));
     let limit = rule.limit.as_ref().clone();
     let spec = LimitSpec { tenant: TenantId(1), version, since: Stamp::ZERO, limit };
-    let terms = Terms::of(rule);
+    let matched = leasehold_limit::rules::Rule::matched(rule, &[]).unwrap();
+    let terms = Terms::of(&matched);
     let ask = LeaseAsk {
         edge: stream.edge(),
         key: Key::MIN,

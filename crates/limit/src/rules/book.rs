@@ -9,7 +9,7 @@ use std::sync::Arc;
 use leasehold_model::{Key, RulesVersion, Stamp};
 
 use super::file::domain_place;
-use super::{Absent, Domain, Rule, RuleError};
+use super::{Absent, Domain, Escrow, Rule, RuleError};
 use crate::Limit;
 use crate::check::Attribute;
 
@@ -29,8 +29,10 @@ pub struct RuleBook {
 pub struct Matched {
     /// The rule.
     pub rule: Arc<Rule>,
-    /// Its numbers for these values.
+    /// Its numbers for these values, as declared.
     pub limit: Arc<Limit>,
+    /// What is set aside of them. `None`: nothing.
+    pub escrow: Option<Escrow>,
     /// The counter; `None` when an attribute is absent and the rule says to refuse such requests.
     pub key: Option<Key>,
 }
@@ -71,6 +73,14 @@ impl RuleBook {
     }
 }
 
+impl Matched {
+    /// What the counter's owner decides by: the declared numbers, less what is set aside of them.
+    #[must_use]
+    pub fn owner(&self) -> &Arc<Limit> {
+        self.escrow.as_ref().map_or(&self.limit, |escrow| &escrow.owner)
+    }
+}
+
 impl Rule {
     /// This rule with its counter for these attributes. `None`: it doesn't apply.
     ///
@@ -85,8 +95,9 @@ impl Rule {
             Some(key) if !rule.overrides.is_empty() => rule.overrides.get(&key),
             Some(_) | None => None,
         };
-        let limit = special.map_or(&rule.limit, |special| &special.limit).clone();
-        Some(Matched { rule: rule.clone(), limit, key })
+        let (limit, escrow) =
+            special.map_or((&rule.limit, &rule.escrow), |special| (&special.limit, &special.escrow));
+        Some(Matched { rule: rule.clone(), limit: limit.clone(), escrow: escrow.clone(), key })
     }
 
     fn applies(&self, attributes: &[Attribute<'_>]) -> bool {

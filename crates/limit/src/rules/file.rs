@@ -6,6 +6,7 @@ use std::sync::Arc;
 use leasehold_model::TenantId;
 
 use super::error::{Place, Report, quoted};
+use super::escrow::Away;
 use super::fields::{Fields, domain_name, is_attribute_name, list, text};
 use super::overrides::{self, Target};
 use super::rule::{Declared, Draft};
@@ -87,17 +88,21 @@ fn read_overrides(node: &Node, targets: &mut [Target], names: &[&str], report: &
 
 fn finish(target: Target, domain: &Arc<str>, tenant: TenantId) -> Rule {
     let Target { draft, keys, overrides } = target;
+    let Away { local_share_ppm, edges, max_overshoot_ppm } = draft.away;
     Rule {
         name: draft.name,
         domain: domain.clone(),
         tenant,
         when: draft.when,
         per: draft.per,
+        escrow: draft.away.escrow(&draft.limit),
         limit: Arc::new(draft.limit),
         overrides,
         keys,
         lease: draft.lease,
-        max_overshoot_ppm: draft.max_overshoot_ppm,
+        max_overshoot_ppm,
+        local_share_ppm,
+        edges,
         scope: draft.scope,
         on_unavailable: draft.on_unavailable,
         shadow: draft.shadow,

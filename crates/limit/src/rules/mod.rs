@@ -6,6 +6,7 @@
 
 mod book;
 mod error;
+mod escrow;
 mod fields;
 mod file;
 mod numbers;
@@ -22,12 +23,13 @@ use leasehold_model::{Key, TenantId};
 
 pub use self::book::{Matched, RuleBook};
 pub use self::error::RuleError;
+pub use self::escrow::{EDGES_DEFAULT, EDGES_MAX, Escrow, LOCAL_SHARE_PPM_DEFAULT, LOCAL_SHARE_PPM_MAX};
 pub use self::fields::{ATTRIBUTE_NAME_BYTES_MAX, DOMAIN_BYTES_MAX, is_attribute_name, is_domain_name};
 pub use self::file::{OVERRIDES_MAX, RULES_MAX, parse};
 pub use self::pattern::Pattern;
 use self::rule::PER_MAX;
 pub use self::yaml::FILE_BYTES_MAX;
-use crate::{Limit, RuleKeys};
+use crate::{Limit, RuleKeys, Share};
 
 /// How mistakes name a text that was sent to a server rather than read from a file.
 pub const SENT_TEXT: &str = "rules";
@@ -55,12 +57,33 @@ pub struct Rule {
     pub lease: Lease,
     /// Share by which the limit may be exceeded, in parts per million. 0 = never.
     pub max_overshoot_ppm: u32,
+    /// Part of the limit that is set aside for edges that can't reach its owner, in parts per million. 0, unless
+    /// `on_unavailable` is [`OnUnavailable::Local`].
+    pub local_share_ppm: u32,
+    /// Among how many edges that part, and what the limit may be exceeded by, are shared out.
+    pub edges: u16,
+    /// What is set aside of [`Self::limit`]. `None`: nothing.
+    pub escrow: Option<Escrow>,
     /// Who counts together.
     pub scope: Scope,
     /// What happens when it can't be decided.
     pub on_unavailable: OnUnavailable,
     /// Decide and record, don't enforce.
     pub shadow: bool,
+}
+
+impl Rule {
+    /// What each edge may admit on top of what the owner does. `None`: nothing.
+    #[must_use]
+    pub fn overshoot(&self) -> Option<Share> {
+        (self.max_overshoot_ppm > 0).then(|| Share::each(self.max_overshoot_ppm, u32::from(self.edges)))
+    }
+
+    /// Whether edges may have anything of their own to spend while they can't reach an owner.
+    #[must_use]
+    pub fn sets_aside(&self) -> bool {
+        self.local_share_ppm > 0 || self.max_overshoot_ppm > 0
+    }
 }
 
 /// A condition on one attribute. An absent attribute fulfils none.
@@ -132,6 +155,8 @@ pub struct Override {
     pub values: Vec<Box<[u8]>>,
     /// The numbers.
     pub limit: Arc<Limit>,
+    /// What is set aside of them. `None`: nothing.
+    pub escrow: Option<Escrow>,
 }
 
 /// One domain's rules, validated as a whole.

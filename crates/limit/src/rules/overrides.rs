@@ -51,7 +51,8 @@ pub(super) fn read(node: &Node, path: &str, targets: &mut [Target], names: &[&st
         report.add(fields.place("values"), &fields.path("values"), message, "keep one of them");
         return;
     }
-    target.overrides.insert(key, Override { values, limit: Arc::new(limit) });
+    let escrow = target.draft.away.escrow(&limit);
+    target.overrides.insert(key, Override { values, limit: Arc::new(limit), escrow });
 }
 
 fn read_name<'n>(fields: &Fields<'n>, names: &[&str], report: &mut Report<'_>) -> Option<&'n str> {

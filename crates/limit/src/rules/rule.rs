@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::error::{Place, Report, did_you_mean, quoted};
+use super::escrow::Away;
 use super::fields::{Fields, choice, is_attribute_name, join, list, name, text};
-use super::numbers::{Spec, read_share};
+use super::numbers::Spec;
 use super::pattern::Pattern;
 use super::yaml::{Node, Value};
 use super::{Absent, Condition, Dimension, Lease, OnUnavailable, Scope};
@@ -13,7 +14,7 @@ use crate::Limit;
 /// Most attributes that tell one rule's counters apart.
 pub(super) const PER_MAX: usize = 8;
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 16] = [
     "name",
     "when",
     "per",
@@ -27,6 +28,8 @@ const FIELDS: [&str; 14] = [
     "max_overshoot",
     "scope",
     "on_unavailable",
+    "local_share",
+    "edges",
     "shadow",
 ];
 
@@ -46,7 +49,7 @@ pub(super) struct Draft {
     pub(super) when: Vec<Condition>,
     pub(super) per: Vec<Dimension>,
     pub(super) lease: Lease,
-    pub(super) max_overshoot_ppm: u32,
+    pub(super) away: Away,
     pub(super) scope: Scope,
     pub(super) on_unavailable: OnUnavailable,
     pub(super) shadow: bool,
@@ -96,10 +99,7 @@ impl Draft {
         let scope = pick(&rule, "scope", &SCOPE, report);
         let on_unavailable = pick(&rule, "on_unavailable", &ON_UNAVAILABLE, report);
         let shadow = pick(&rule, "shadow", &BOOL, report);
-        let max_overshoot_ppm = match rule.get("max_overshoot") {
-            Some(node) => read_share(node, &rule.path("max_overshoot"), report),
-            None => Some(0),
-        };
+        let away = Away::read(&rule, on_unavailable, report);
         Some(Self {
             name: name?.into(),
             spec: spec?,
@@ -107,7 +107,7 @@ impl Draft {
             when: when?,
             per: per?,
             lease: lease?,
-            max_overshoot_ppm: max_overshoot_ppm?,
+            away: away?,
             scope: scope?,
             on_unavailable: on_unavailable?,
             shadow: shadow?,

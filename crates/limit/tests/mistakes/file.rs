@@ -133,7 +133,7 @@ fn a_bare_star_needs_quotes() {
 fn a_rule_is_a_map() {
     file(
         "domain: api\nlimits:\n  - login\n",
-        "3:5: limits[0]: expected a map, found a single value; write a map of the fields name, when, per, limit, burst, queue, algorithm, zone, absent, lease, max_overshoot, scope, on_unavailable, shadow",
+        "3:5: limits[0]: expected a map, found a single value; write a map of the fields name, when, per, limit, burst, queue, algorithm, zone, absent, lease, max_overshoot, scope, on_unavailable, local_share, edges, shadow",
     );
 }
 

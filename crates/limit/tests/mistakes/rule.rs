@@ -365,3 +365,63 @@ fn absent_needs_a_per() {
         "3:36: limits[0].absent: absent without per; leave it out: nothing can be absent",
     );
 }
+
+#[test]
+fn a_local_share_goes_with_local() {
+    rule_with(
+        "local_share: 0.1",
+        "3:41: limits[0].local_share: local_share without on_unavailable: local; leave it out, or write on_unavailable: local",
+    );
+}
+
+#[test]
+fn a_local_share_is_a_share() {
+    rule_with(
+        "on_unavailable: local, local_share: 10%",
+        "3:64: limits[0].local_share: \"10%\" is no share; write a number from 0 to 1 with at most six decimals, such as 0.05 for five percent",
+    );
+}
+
+#[test]
+fn a_local_share_of_nothing_is_deny() {
+    rule_with(
+        "on_unavailable: local, local_share: 0",
+        "3:64: limits[0].local_share: a share of 0 leaves edges nothing; write on_unavailable: deny instead of local",
+    );
+}
+
+#[test]
+fn an_owner_keeps_half() {
+    rule_with(
+        "on_unavailable: local, local_share: 0.500001",
+        "3:64: limits[0].local_share: more than half is set aside, which nobody can use while all is well; write at most 0.5",
+    );
+}
+
+#[test]
+fn edges_share_something() {
+    rule_with(
+        "edges: 8",
+        "3:35: limits[0].edges: edges without anything to share out among them; leave it out, or write on_unavailable: local or a max_overshoot",
+    );
+}
+
+#[test]
+fn a_limit_is_shared_by_1_to_1024_edges() {
+    rule_with(
+        "max_overshoot: 0.1, edges: 0",
+        "3:55: limits[0].edges: 0 edges can't share a limit; write how many may, from 1 to 1024",
+    );
+    rule_with(
+        "on_unavailable: local, edges: 1025",
+        "3:58: limits[0].edges: 1025 edges can't share a limit; write how many may, from 1 to 1024",
+    );
+}
+
+#[test]
+fn what_goes_with_a_word_that_is_none_is_no_second_mistake() {
+    rule_with(
+        "on_unavailable: locl, local_share: 0.2, edges: 3",
+        "3:44: limits[0].on_unavailable: unknown value \"locl\"; did you mean local? use one of allow, deny, local",
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use leasehold_limit::check::{Outcome, RuleAnswer};
+use leasehold_limit::check::{Outcome, RuleAnswer, Source};
 use leasehold_limit::rules::{OnUnavailable, Rule, RuleBook};
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -12,6 +12,10 @@ use prometheus_client::registry::Registry;
 
 /// The label under which numbers that came with a request are counted. No rule can be named so: names begin with a letter.
 pub(super) const OVERRIDE_LABEL: &str = "(override)";
+
+/// Whoever decides by units, in the order of a rule's counters.
+const SOURCES: [SourceLabel; 4] =
+    [SourceLabel::owner, SourceLabel::lease, SourceLabel::deny_cache, SourceLabel::fallback];
 
 /// The families that have a series a rule.
 #[derive(Debug)]
@@ -31,8 +35,9 @@ pub(crate) struct RuleMeters {
 
 #[derive(Debug)]
 struct RuleMeter {
-    admitted: Counter,
-    refused: Counter,
+    /// By who decided.
+    admitted: [Counter; SOURCES.len()],
+    refused: [Counter; SOURCES.len()],
     unidentified: Counter,
     declared: Counter,
     degraded: Counter,
@@ -79,6 +84,12 @@ enum DecisionLabel {
 enum SourceLabel {
     /// The counter.
     owner,
+    /// Tokens that were lent before.
+    lease,
+    /// A refusal that is remembered until its time.
+    deny_cache,
+    /// What is set aside for when the counter can't be asked.
+    fallback,
     /// The rule's own words for when there is no counter to ask.
     declared,
 }
@@ -99,7 +110,7 @@ impl RuleFamilies {
         let families = Self { decisions: Family::default(), degraded: Family::default() };
         let help = "What each rule said of the requests it applied to, peeks aside";
         registry.register("leasehold_decisions", help, families.decisions.clone());
-        let help = "Decisions by on_unavailable because a counter could not be asked";
+        let help = "Decisions by what stands in for a counter that could not be asked";
         registry.register("leasehold_degraded", help, families.degraded.clone());
         families
     }
@@ -132,8 +143,10 @@ impl RuleFamilies {
     }
 
     fn meter(&self, labels: &Labels) -> RuleMeter {
-        let [admitted, refused, unidentified, declared] =
-            labels.decisions().map(|labels| self.decisions.get_or_create_owned(&labels));
+        let counter = |labels: DecisionLabels| self.decisions.get_or_create_owned(&labels);
+        let admitted = labels.admitted().map(counter);
+        let refused = labels.refused().map(counter);
+        let [unidentified, declared] = labels.declared().map(counter);
         let degraded = self.degraded.get_or_create_owned(&labels.degraded());
         RuleMeter { admitted, refused, unidentified, declared, degraded }
     }
@@ -143,14 +156,14 @@ impl RuleMeters {
     /// Counts what one rule said.
     pub(super) fn count(&self, answer: &RuleAnswer) {
         let Some(meter) = self.find(&answer.rule) else { return };
+        if answer.degraded() {
+            meter.degraded.inc();
+        }
         match answer.outcome {
-            Outcome::Decided(decision) if decision.allowed => meter.admitted.inc(),
-            Outcome::Decided(_) => meter.refused.inc(),
+            Outcome::Decided(decision) if decision.allowed => meter.admitted[place(answer.source)].inc(),
+            Outcome::Decided(_) => meter.refused[place(answer.source)].inc(),
             Outcome::Unidentified => meter.unidentified.inc(),
-            Outcome::Unavailable => {
-                meter.degraded.inc();
-                meter.declared.inc()
-            }
+            Outcome::Unavailable => meter.declared.inc(),
         };
     }
 
@@ -171,6 +184,16 @@ impl RuleMeters {
 fn every_rule(book: &RuleBook) -> impl Iterator<Item = Labels> {
     let rules = book.domains.values().flat_map(|domain| &domain.rules).map(|rule| Labels::of(rule));
     rules.chain(book.domains.keys().map(Labels::of_overrides))
+}
+
+/// Of a source among [`SOURCES`].
+const fn place(source: Source) -> usize {
+    match source {
+        Source::Owner => 0,
+        Source::Lease => 1,
+        Source::DenyCache => 2,
+        Source::Fallback => 3,
+    }
 }
 
 fn address(rule: &Arc<Rule>) -> usize {
@@ -200,20 +223,26 @@ impl Labels {
         Self { domain: Arc::clone(domain), rule: Arc::from(OVERRIDE_LABEL), shadow: false, mode }
     }
 
-    /// Admitted, refused, unidentified, declared.
-    fn decisions(&self) -> [DecisionLabels; 4] {
+    fn decisions(&self) -> impl Iterator<Item = DecisionLabels> + use<> {
+        self.admitted().into_iter().chain(self.refused()).chain(self.declared())
+    }
+
+    fn admitted(&self) -> [DecisionLabels; SOURCES.len()] {
+        SOURCES.map(|source| self.decision(DecisionLabel::allowed, source))
+    }
+
+    fn refused(&self) -> [DecisionLabels; SOURCES.len()] {
         let refused = if self.shadow { DecisionLabel::shadow_over_limit } else { DecisionLabel::over_limit };
+        SOURCES.map(|source| self.decision(refused, source))
+    }
+
+    /// What has no counter: unidentified, and what the rule declares.
+    fn declared(&self) -> [DecisionLabels; 2] {
         let declared = match self.mode {
             ModeLabel::allow => DecisionLabel::allowed,
             ModeLabel::deny | ModeLabel::local => DecisionLabel::unavailable,
         };
-        [
-            (DecisionLabel::allowed, SourceLabel::owner),
-            (refused, SourceLabel::owner),
-            (DecisionLabel::unidentified, SourceLabel::declared),
-            (declared, SourceLabel::declared),
-        ]
-        .map(|(decision, source)| self.decision(decision, source))
+        [DecisionLabel::unidentified, declared].map(|decision| self.decision(decision, SourceLabel::declared))
     }
 
     fn decision(&self, decision: DecisionLabel, source: SourceLabel) -> DecisionLabels {

@@ -1,7 +1,9 @@
 //! The metrics page.
 
-use leasehold_limit::KeySecret;
+use leasehold_limit::check::{Outcome, RuleAnswer, Source};
 use leasehold_limit::rules::parse;
+use leasehold_limit::{Ask, KeySecret};
+use leasehold_model::Stamp;
 
 use super::*;
 
@@ -27,14 +29,20 @@ fn every_rule_has_its_series_from_the_start() {
     assert_eq!(
         series(&metrics, "a"),
         [
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="deny_cache"} 0"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="fallback"} 0"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="lease"} 0"#,
             r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="owner"} 0"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="over_limit",source="deny_cache"} 0"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="over_limit",source="fallback"} 0"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="over_limit",source="lease"} 0"#,
             r#"leasehold_decisions_total{domain="d",rule="a",decision="over_limit",source="owner"} 0"#,
             r#"leasehold_decisions_total{domain="d",rule="a",decision="unavailable",source="declared"} 0"#,
             r#"leasehold_decisions_total{domain="d",rule="a",decision="unidentified",source="declared"} 0"#,
             r#"leasehold_degraded_total{domain="d",rule="a",mode="deny"} 0"#,
         ]
     );
-    assert_eq!(series(&metrics, meters::OVERRIDE_LABEL).len(), 5);
+    assert_eq!(series(&metrics, meters::OVERRIDE_LABEL).len(), 11);
 }
 
 #[test]
@@ -47,8 +55,33 @@ fn a_rule_that_is_gone_takes_its_series_along_and_others_keep_theirs() {
     drop((before, after));
     assert_eq!(series(&metrics, "a"), [""; 0]);
     let of_b = series(&metrics, "b");
-    assert_eq!(of_b.len(), 5, "{of_b:?}");
+    assert_eq!(of_b.len(), 11, "{of_b:?}");
     assert!(of_b.iter().any(|line| line.contains("shadow_over_limit")), "{of_b:?}");
+}
+
+#[test]
+fn a_decision_counts_with_whoever_took_it_and_a_stand_in_is_degraded_as_well() {
+    let metrics = Metrics::new();
+    let book = book(1, "  - { name: a, limit: 1/s }\n");
+    let meters = metrics.meters(&book);
+    let rule = &book.domains["d"].rules[0];
+    for source in [Source::Owner, Source::Lease, Source::Lease, Source::DenyCache, Source::Fallback] {
+        let ask = Ask::exactly(if source == Source::DenyCache { 2 } else { 1 });
+        let decision = rule.limit.decide(&rule.limit.fresh(), Stamp::ZERO, ask);
+        let (rule, limit, outcome) = (Arc::clone(rule), Arc::clone(&rule.limit), Outcome::Decided(decision));
+        meters.count(&RuleAnswer { rule, limit, outcome, source });
+    }
+    let counted: Vec<_> = series(&metrics, "a").into_iter().filter(|line| !line.ends_with(" 0")).collect();
+    assert_eq!(
+        counted,
+        [
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="fallback"} 1"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="lease"} 2"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="allowed",source="owner"} 1"#,
+            r#"leasehold_decisions_total{domain="d",rule="a",decision="over_limit",source="deny_cache"} 1"#,
+            r#"leasehold_degraded_total{domain="d",rule="a",mode="allow"} 1"#,
+        ]
+    );
 }
 
 #[test]

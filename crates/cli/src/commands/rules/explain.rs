@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::anyhow;
 use leasehold_limit::check::Attribute;
 use leasehold_limit::rules::rate::describe;
-use leasehold_limit::rules::{Absent, Domain, Matched, Pattern, Rule};
+use leasehold_limit::rules::{Absent, Domain, Escrow, Matched, OnUnavailable, Pattern, Rule};
 use leasehold_limit::{Ask, Decision};
 use leasehold_model::Stamp;
 use leasehold_wire::proto::leasehold::v1 as pb;
@@ -104,7 +104,7 @@ fn judge<'a>(rule: &'a Arc<Rule>, request: &Request) -> Verdict<'a> {
         Some(matched) => {
             let decision = matched.key.map(|_| {
                 let ask = if request.cost <= 1 { Ask::PEEK } else { Ask::exactly(request.cost) };
-                matched.limit.decide(&matched.limit.fresh(), Stamp::ZERO, ask)
+                matched.owner().decide(&matched.owner().fresh(), Stamp::ZERO, ask)
             });
             Ok((matched, decision))
         }
@@ -180,6 +180,9 @@ fn to_text(request: &Request, verdicts: &[Verdict<'_>], fresh: bool) -> String {
                     "\n{} applies{shadow}\n  limit     {numbers}, {algorithm}{special}\n",
                     rule.name
                 );
+                if let Some(aside) = set_aside(matched) {
+                    let _ = writeln!(text, "  set aside {aside}");
+                }
                 match matched.key {
                     Some(key) => {
                         let _ = writeln!(text, "  counter   {key}");
@@ -204,6 +207,25 @@ fn to_text(request: &Request, verdicts: &[Verdict<'_>], fresh: bool) -> String {
     text
 }
 
+/// What becomes of a limit under `on_unavailable: local`, in words.
+fn set_aside(matched: &Matched) -> Option<String> {
+    let rule = &matched.rule;
+    let each = matched.escrow.as_ref().and_then(|Escrow { owner, each }| each.scale(owner));
+    match each {
+        Some(each) => Some(format!(
+            "each of {} edges may spend {} while it can't reach the owner, which decides by {}",
+            rule.edges,
+            describe(&each),
+            describe(matched.owner())
+        )),
+        None if rule.on_unavailable == OnUnavailable::Local => Some(format!(
+            "nothing: the part of each of {} edges would be less than a unit, so local is as deny",
+            rule.edges
+        )),
+        None => None,
+    }
+}
+
 fn answer(decision: &Decision) -> String {
     let left = decision.remaining.saturating_add(decision.granted);
     if decision.allowed {
@@ -222,6 +244,7 @@ fn to_json(request: &Request, verdicts: &[Verdict<'_>], live: Option<&pb::CheckR
             "shadow": rule.shadow,
             "limit": describe(&matched.limit),
             "algorithm": matched.limit.algorithm().name(),
+            "set_aside": set_aside(matched),
             "key": matched.key.map(|key| key.to_string()),
             "fresh_counter": decision.map(|decision| json!({
                 "allowed": decision.allowed,

@@ -1,10 +1,11 @@
 //! `leasehold rules lint`: every mistake with its place, its line and the fix, in the form compilers use.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use leasehold_limit::KeySecret;
-use leasehold_limit::rules::{self, Domain, FILE_BYTES_MAX, RuleBook, RuleError};
+use leasehold_limit::rules::{self, Domain, FILE_BYTES_MAX, OnUnavailable, Rule, RuleBook, RuleError};
 use leasehold_model::RulesVersion;
 use leasehold_node::files::read_text;
 use serde_json::{Value, json};
@@ -80,8 +81,10 @@ pub(super) fn read_file(path: &Path) -> Result<String> {
 
 fn report(files: usize, domains: &[Named], mistakes: &[RuleError]) -> String {
     if mistakes.is_empty() {
-        let line =
-            |(file, domain): &Named| format!("ok: {file}: domain {}, {}\n", domain.name, rules(domain));
+        let line = |(file, domain): &Named| {
+            let notes: String = notes(domain).map(|note| format!("note: {file}: {note}\n")).collect();
+            format!("ok: {file}: domain {}, {}\n{notes}", domain.name, rules(domain))
+        };
         return domains.iter().map(line).collect();
     }
     let mut text = describe(mistakes, local);
@@ -89,12 +92,27 @@ fn report(files: usize, domains: &[Named], mistakes: &[RuleError]) -> String {
     text
 }
 
+/// What is no mistake and yet not what somebody may expect: a share that comes to nothing.
+fn notes(domain: &Domain) -> impl Iterator<Item = String> {
+    let without = |rule: &&Arc<Rule>| rule.on_unavailable == OnUnavailable::Local && rule.escrow.is_none();
+    domain.rules.iter().filter(without).map(|rule| {
+        format!(
+            "{}: on_unavailable: local is as deny here, for the part of each of {} edges is less than a unit; \
+             lower edges, or raise local_share",
+            rule.name, rule.edges
+        )
+    })
+}
+
 fn rules(domain: &Domain) -> String {
     plural(domain.rules.len(), "rule")
 }
 
 fn to_json(domains: &[Named], mistakes: &[RuleError]) -> Value {
-    let domain = |(file, domain): &Named| json!({ "file": file, "domain": &*domain.name, "rules": domain.rules.len() });
+    let domain = |(file, domain): &Named| {
+        let notes: Vec<_> = notes(domain).collect();
+        json!({ "file": file, "domain": &*domain.name, "rules": domain.rules.len(), "notes": notes })
+    };
     json!({
         "ok": mistakes.is_empty(),
         "domains": domains.iter().map(domain).collect::<Vec<_>>(),

@@ -1,5 +1,6 @@
 //! What stands in for the owner, and who is said to have decided.
 
+use leasehold_limit::Share;
 use leasehold_limit::check::{Attribute, Outcome, Source, Verdict};
 use leasehold_limit::rules::{Lease, OnUnavailable};
 use leasehold_shard::{Bounds, LimitSpec};
@@ -88,7 +89,8 @@ async fn cut_off(fields: &[&str], cost: u64, verdict: Verdict, sources: &[Option
     assert_eq!(*engine.authority().taken.lock(), taken);
 }
 
-const LOCAL: &str = "on_unavailable: local";
+/// Half of ten is set aside for the only edge.
+const LOCAL: &str = "on_unavailable: local, local_share: 0.5, edges: 1";
 const ALLOW: &str = "on_unavailable: allow";
 const DENY: &str = "on_unavailable: deny";
 const ASIDE: Option<Source> = Some(Source::Fallback);
@@ -196,7 +198,10 @@ limits:
 
 #[tokio::test]
 async fn rules_of_equal_numbers_share_a_limit_only_if_their_terms_are_equal_too() {
-    let engine = engine_on(Elsewhere::by(Source::Owner), &rules(&[ALLOW, "lease: never", ALLOW, LOCAL]));
+    let engine = engine_on(
+        Elsewhere::by(Source::Owner),
+        &rules(&[ALLOW, "lease: never", ALLOW, "on_unavailable: local"]),
+    );
     check(&engine, &[]).await;
     let terms = engine.authority().terms.lock().clone();
     let said: Vec<_> = terms.iter().map(|terms| (terms.lease, terms.on_unavailable)).collect();
@@ -208,6 +213,15 @@ async fn rules_of_equal_numbers_share_a_limit_only_if_their_terms_are_equal_too(
             (Lease::Auto, OnUnavailable::Local)
         ]
     );
+}
+
+#[tokio::test]
+async fn an_owner_decides_by_what_is_not_set_aside_and_the_answer_shows_the_declared_limit() {
+    let engine = engine_on(Elsewhere::by(Source::Owner), &rules(&[LOCAL]));
+    let answer = check(&engine, &[]).await;
+    assert_eq!((answer.descriptors[0].matched[0].limit.n(), remaining(&answer)), (10, vec![Some(4)]));
+    let terms = engine.authority().terms.lock()[0];
+    assert_eq!((terms.local, terms.overshoot, terms.edges), (Some(Share::WHOLE), None, 1));
 }
 
 #[tokio::test]
