@@ -92,7 +92,7 @@ fn lease(wallet: &mut Wallet<()>, keys: &[Key]) {
         id += 1;
         let leased = Leased {
             lease: Some(LeaseId(id)),
-            granted: UNITS,
+            granted: 2 * UNITS,
             sync: asked.ask.need,
             lifetime: Nanos::from_secs(60),
             gate: None,

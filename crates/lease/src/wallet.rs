@@ -124,7 +124,7 @@ impl<L: Clone> Wallet<L> {
             Checked::Answered(entry.taken(Paid::Lease, now))
         } else if entry.is_denied(now) && entry.leases.held(now) == 0 {
             Checked::Answered(entry.denied_before(now))
-        } else if entry.waiters.len() >= settings.waiters_max {
+        } else if entry.waiters.len() >= settings.waiters_max || (cost > 1 && !entry.lends) {
             Checked::NoRoom
         } else {
             self.next_ticket += 1;
@@ -133,6 +133,7 @@ impl<L: Clone> Wallet<L> {
                 who: Who::Request(ticket),
                 need: cost,
                 extra: 0,
+                exact: cost <= 1,
                 deadline,
                 asked: false,
             });
@@ -312,7 +313,7 @@ impl<L: Clone> Wallet<L> {
             return Lent::NoRoom;
         }
         let who = Who::Child { id, edge: ask.edge, lifetime: ask.lifetime };
-        entry.waiters.push(Waiter { who, need, extra: want - need, deadline, asked: false });
+        entry.waiters.push(Waiter { who, need, extra: want - need, exact: true, deadline, asked: false });
         Lent::Waiting
     }
 

@@ -51,7 +51,8 @@ pub enum Checked {
     Answered(Answer),
     /// It waits: [`Event::Answered`] follows under this ticket.
     Waiting(Ticket),
-    /// A bound is reached, or the wallet is being emptied: ask upstream for exactly this one.
+    /// Ask upstream for exactly this one: a bound is reached, the wallet is being emptied, or several units are wanted of a
+    /// limit that isn't lent, of which a part would be consumed for nothing.
     NoRoom,
 }
 

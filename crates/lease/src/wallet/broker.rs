@@ -18,8 +18,8 @@ impl<L> Entry<L> {
         self.look(shared, now);
         self.withdraw(now);
         let _moved = self.children.report(ask.edge, &ask.usage, &mut self.leases);
+        self.children.hear(ask.edge, ask.rate, now);
         if ask.want > 0 || ask.need > 0 {
-            self.children.hear(ask.edge, ask.rate, now);
             self.used_at = now;
         }
     }

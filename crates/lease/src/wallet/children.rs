@@ -59,7 +59,9 @@ impl Children {
 
     /// A child tells its demand.
     pub(super) fn hear(&mut self, edge: EdgeId, rate: MilliRate, now: BootTime) {
-        if self.rates.len() < RATES_MAX || self.rates.contains_key(&edge) {
+        if rate == MilliRate(0) {
+            self.rates.remove(&edge);
+        } else if self.rates.len() < RATES_MAX || self.rates.contains_key(&edge) {
             self.rates.insert(edge, (rate, now));
         }
     }

@@ -208,7 +208,7 @@ impl<L> Entry<L> {
             return;
         }
         let target = shared.settings.target(self.rate(now), self.round_trip(shared));
-        let idle = now.since(self.used_at) >= shared.settings.idle;
+        let idle = now.since(self.used_at) >= shared.settings.idle && self.children.rate(now) == MilliRate(0);
         let keep = if shared.draining || idle {
             0
         } else if held > shared.settings.excess_mark(target) {
@@ -228,9 +228,9 @@ impl<L> Entry<L> {
         }
         let hold = self.to_hold(shared, now);
         if !self.waiters.is_empty() {
-            let (need, extra) = self.waiters.wanted();
+            let (need, lent) = self.waiters.wanted(self.leases.held(now));
             let room = !shared.draining && self.leases.len() < LEASES_MAX;
-            return Some((need, need.saturating_add(if room { hold.max(extra) } else { 0 })));
+            return Some((need, need.saturating_add(if room { hold.max(lent) } else { 0 })));
         }
         if hold > 0 && self.may_prefetch(shared, now) {
             return Some((0, hold));

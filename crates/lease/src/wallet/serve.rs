@@ -15,6 +15,8 @@ use crate::{LIFETIME_MAX, Leased, edge_lifetime};
 /// The longest that a denial is kept. A quota of a day that is used up is asked for once a minute, so that a change is seen
 /// and a flood of such keys doesn't fill the wallet for a day.
 const DENIED_MAX: Nanos = Nanos::from_secs(60);
+/// When to come back if the owner didn't say.
+const RETRY_UNKNOWN: Nanos = Nanos::from_millis(100);
 
 impl<L> Entry<L> {
     /// The answer to the ask that was under way.
@@ -98,7 +100,7 @@ impl<L> Entry<L> {
         let mut sync = leased.sync;
         let mut blocked = false;
         self.withdraw(now);
-        for waiter in self.waiters.take_all() {
+        for mut waiter in self.waiters.take_all() {
             let served = match waiter.who {
                 Who::Request(ticket) => {
                     let answer = self.answer(&waiter, leased, &mut sync, blocked, now);
@@ -113,6 +115,8 @@ impl<L> Entry<L> {
             };
             if served.is_none() {
                 blocked = true;
+                waiter.exact |= waiter.asked;
+                waiter.asked = false;
                 self.waiters.push(waiter);
             }
         }
@@ -131,6 +135,14 @@ impl<L> Entry<L> {
         if waiter.asked && waiter.need == 0 {
             let any = leased.remaining > 0 || self.leases.held(now) > 0;
             return Some(if any { self.taken(Paid::Owner, now) } else { self.denied(leased, now) });
+        }
+        if waiter.asked && !waiter.exact {
+            if self.leases.spend(waiter.need, now) {
+                return Some(self.taken(Paid::Lease, now));
+            }
+            // There are enough, but not to be lent: the rest is asked for to be consumed.
+            let enough = leased.remaining.saturating_add(self.leases.held(now)) >= waiter.need;
+            return (!enough || leased.gate.is_some()).then(|| self.denied(leased, now));
         }
         if waiter.asked {
             let part = waiter.need.min(*sync);
@@ -152,8 +164,10 @@ impl<L> Entry<L> {
     }
 
     fn denied(&self, leased: &Leased, now: BootTime) -> Answer {
-        let wait = leased.gate.unwrap_or(Nanos::from_millis(100));
-        let retry_after = leased.retry_after.unwrap_or(RetryAfter::In(wait));
+        let wait = RetryAfter::In(leased.gate.unwrap_or(RETRY_UNKNOWN));
+        // Some were there, but not enough: when enough are, the owner wasn't asked.
+        let told = leased.retry_after.filter(|&told| told > RetryAfter::In(Nanos::ZERO));
+        let retry_after = told.unwrap_or(wait);
         Answer::Denied { retry_after, reset_after: self.heard.reset_at.since(now), asked: true }
     }
 

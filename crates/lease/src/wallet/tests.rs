@@ -57,6 +57,13 @@ impl Edge {
         }
     }
 
+    /// A demand of so much that no unit is one too many.
+    fn waits_often(&mut self, at: u64) {
+        for _ in 0..10 {
+            let _ticket = self.waits(1, at);
+        }
+    }
+
     fn ask(&mut self, at: u64) -> Outgoing<&'static str> {
         self.wallet.poll_ask(ms(at)).expect("something to ask")
     }
@@ -82,11 +89,10 @@ impl Edge {
 
     /// A lease of so many units, counted from `at`: the answer comes `TRIP` later.
     fn hold(&mut self, id: u64, granted: u64, at: u64) {
-        // A demand of so much that no unit is one too many.
-        let _waits = self.waits(10, at);
+        self.waits_often(at);
         let ask = self.ask(at);
         let leased = Leased { lease: Some(LeaseId(id)), granted, ..plenty(&ask.ask, id) };
-        assert_eq!(self.leased(ask.id, &leased, at + TRIP).len(), 1);
+        assert_eq!(self.leased(ask.id, &leased, at + TRIP).len(), 10);
     }
 
     fn spend(&self, cost: u64, at: u64) -> Spend {
@@ -174,7 +180,7 @@ fn an_unanswered_ask_is_sent_again_the_same() {
 #[test]
 fn a_lease_counts_from_the_first_sending_of_its_ask() {
     let mut edge = edge();
-    let _ticket = edge.waits(10, 0);
+    edge.waits_often(0);
     let first = edge.ask(0);
     edge.time(250);
     let _second = edge.ask(250);
@@ -222,8 +228,10 @@ fn idle_units_go_back_after_they_were_taken_out_of_the_cell() {
     let mut edge = edge();
     edge.hold(1, 5, 0);
     edge.spend_all(2, TRIP);
+    // Looked at, and reported, since the owner had fewer than were wanted.
     edge.time(300);
-    edge.asks_nothing(300);
+    let report = edge.ask(300);
+    edge.leased(report.id, &nothing(), 310);
     edge.time(900);
     assert_eq!(edge.spend(1, 900), Spend::Short);
     assert_eq!(edge.wallet.held(KEY, ms(900)), 0);
@@ -476,4 +484,43 @@ fn a_refusal_that_came_past_the_wallet_is_kept_until_its_time() {
     assert!(cell.refuse(1, ms(299)).is_some());
     assert!(cell.refuse(1, ms(300)).is_none());
     edge.asks_nothing(0);
+}
+
+#[test]
+fn a_request_for_more_than_there_is_consumes_nothing() {
+    let mut edge = edge();
+    let _ticket = edge.waits(100, 0);
+    let asked = edge.ask(0);
+    assert_eq!((asked.ask.need, asked.ask.want), (0, 100));
+    let part = Leased { lease: Some(LeaseId(1)), granted: 60, remaining: 0, ..nothing() };
+    let answers = edge.leased(asked.id, &part, TRIP);
+    assert!(matches!(answers[0].1, Answer::Denied { .. }));
+    assert_eq!(edge.wallet.held(KEY, ms(TRIP)), 60);
+    let Checked::Answered(answer) = edge.check(50, 20) else { panic!("they are there") };
+    assert!(is_taken(&answer, Paid::Lease));
+}
+
+#[test]
+fn what_a_large_request_lacks_of_a_lease_is_consumed_at_the_owner() {
+    let mut edge = edge();
+    let ticket = edge.waits(100, 0);
+    let asked = edge.ask(0);
+    let part = Leased { lease: Some(LeaseId(1)), granted: 75, remaining: 25, ..nothing() };
+    assert_eq!(edge.leased(asked.id, &part, TRIP), vec![]);
+    let asked = edge.ask(TRIP);
+    assert_eq!(asked.ask.need, 25);
+    let answers = edge.leased(asked.id, &Leased { sync: 25, ..nothing() }, 2 * TRIP);
+    assert_eq!(answers[0].0, ticket);
+    assert!(is_taken(&answers[0].1, Paid::Owner));
+    assert_eq!(edge.wallet.held(KEY, ms(2 * TRIP)), 0);
+}
+
+#[test]
+fn several_units_of_a_limit_that_is_not_lent_are_asked_for_exactly() {
+    let mut edge = edge();
+    edge.waits_often(0);
+    let asked = edge.ask(0);
+    edge.leased(asked.id, &Leased { sync: 10, ..nothing() }, TRIP);
+    assert!(matches!(edge.check(2, 20), Checked::NoRoom));
+    let _ticket = edge.waits(1, 20);
 }

@@ -29,6 +29,9 @@ pub(super) struct Waiter {
     pub(super) need: u64,
     /// Units that a child would hold besides.
     pub(super) extra: u64,
+    /// Whether its units are asked for to be consumed at once. A request for more than one is served out of leases where
+    /// that can be: half of what it needs would be consumed for nothing, half a lease is kept.
+    pub(super) exact: bool,
     /// When it gives up.
     pub(super) deadline: BootTime,
     /// Whether the ask under way counts it.
@@ -39,6 +42,12 @@ pub(super) struct Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     queue: VecDeque<Waiter>,
+}
+
+impl Waiter {
+    fn is_child(&self) -> bool {
+        matches!(self.who, Who::Child { .. })
+    }
 }
 
 impl Waiters {
@@ -58,11 +67,16 @@ impl Waiters {
         self.queue.front()
     }
 
-    /// Units that all of them need, and that children among them would hold besides.
-    pub(super) fn wanted(&self) -> (u64, u64) {
-        self.queue.iter().fold((0_u64, 0_u64), |(need, extra), waiter| {
-            (need.saturating_add(waiter.need), extra.saturating_add(waiter.extra))
-        })
+    /// Units to be consumed at once, and units to be lent for those who wait, beside so many that are held.
+    pub(super) fn wanted(&self, held: u64) -> (u64, u64) {
+        let sum = |units: &dyn Fn(&Waiter) -> u64| {
+            self.queue.iter().fold(0_u64, |sum, waiter| sum.saturating_add(units(waiter)))
+        };
+        let single = sum(&|waiter| if waiter.need <= 1 || waiter.is_child() { waiter.need } else { 0 });
+        let several = sum(&|waiter| if waiter.exact { waiter.need } else { 0 }).saturating_sub(single);
+        let need = single.saturating_add(several.saturating_sub(held));
+        let lent = sum(&|waiter| if waiter.exact { waiter.extra } else { waiter.need });
+        (need, lent.saturating_sub(held))
     }
 
     /// From here on they are part of an ask under way.

@@ -52,8 +52,10 @@ impl Broker {
 
     fn of(session: u128, units: u64) -> Self {
         let mut broker = Self::new(session);
-        let checked = broker.wallet.handle_check(KEY, &(), units, ms(9_000), ms(0));
-        assert!(matches!(checked, Checked::Waiting(_)));
+        for _ in 0..units {
+            let checked = broker.wallet.handle_check(KEY, &(), 1, ms(9_000), ms(0));
+            assert!(matches!(checked, Checked::Waiting(_)));
+        }
         let asked = broker.asked(0);
         broker.wallet.handle_leased(asked.id, &from_owner(1, units, units), ms(10));
         while broker.wallet.poll_event().is_some() {}
