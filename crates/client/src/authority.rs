@@ -223,6 +223,7 @@ impl<U: Upstream> LeaseAuthority<U> {
             return Err(ProposeError::Unreachable);
         }
         self.meters.exact();
+        self.keep_numbers(&proposal);
         let reply = self.upstream().propose(proposal, deadline).await;
         match &reply {
             Ok(_) if resets => self.holder.forget_refusals(),
@@ -231,6 +232,22 @@ impl<U: Upstream> LeaseAuthority<U> {
             Err(ProposeError::Unreachable) => self.meters.undecided(demands),
         }
         reply.map(Proposed::by_owner)
+    }
+
+    /// Sees to it that there is a share of what is asked exactly, too, for when nobody can be asked.
+    fn keep_numbers(&self, proposal: &Proposal) {
+        let Proposal { batch, terms } = proposal;
+        if !terms.iter().any(Terms::sets_aside) {
+            return;
+        }
+        let Some(Command::Acquire(acquire)) = batch.commands.first() else { return };
+        for demand in &acquire.demands {
+            if let Some((spec, terms)) = at(demand, &batch.limits, terms)
+                && terms.sets_aside()
+            {
+                self.holder.keep_number(demand.key, &Way { spec: Arc::new(spec.clone()), terms: *terms });
+            }
+        }
     }
 
     fn wanted<'a>(&self, demand: &Demand, spec: &'a LimitSpec, terms: Terms) -> Wanted<'a> {
@@ -324,6 +341,3 @@ fn proposed(demand: &Demand, decision: Decision, source: Source) -> Proposed {
 
 /// The stamp of what was decided here: the owner's time line isn't this process's, and nothing is refunded by it.
 const UNKNOWN: Stamp = Stamp::ZERO;
-
-#[cfg(test)]
-mod tests;

@@ -283,6 +283,3 @@ impl Host for InForce {
         tracing::debug!(domain, "the domain holds as many counters as it may");
     }
 }
-
-#[cfg(test)]
-mod tests;

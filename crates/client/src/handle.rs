@@ -151,7 +151,7 @@ fn resolve<U: Upstream>(client: &Client<U>, domain: &str, attributes: &[(String,
         let leasable = |key: &Key| {
             !only.rule.shadow && client.authority().is_leasable(*key, only.owner(), &Terms::of(only))
         };
-        only.key.filter(leasable)
+        active.counter(only).filter(leasable)
     });
     let cell = counter.and_then(|key| client.authority().cell(key));
     Resolved { generation, counter, cell }

@@ -7,6 +7,7 @@
 //! its way to the upstream. A key's tokens are spent from its cell without a lock.
 
 mod cells;
+mod numbers;
 mod pump;
 mod stripe;
 mod wait;
@@ -27,6 +28,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::set_aside::SetAside;
 use crate::{Answers, Clock, Upstream};
 use cells::Cells;
+use numbers::Numbers;
 use stripe::{Stripe, Work};
 pub(crate) use wait::Wait;
 
@@ -87,6 +89,7 @@ struct Shared<U> {
     session: u128,
     answers: Answers,
     set_aside: SetAside,
+    numbers: Numbers,
     /// Until when the pump sleeps.
     asleep_until: AtomicU64,
     poke: Notify,
@@ -123,6 +126,7 @@ impl<U: Upstream> Holder<U> {
             session,
             answers,
             set_aside: SetAside::default(),
+            numbers: Numbers::new(rand::random()),
             asleep_until: AtomicU64::new(0),
             poke: Notify::new(),
             emptied: watch::Sender::new(0),
@@ -196,6 +200,11 @@ impl<U: Upstream> Holder<U> {
         self.shared.touch(key, now, |inside| {
             inside.wallet.handle_decided_elsewhere(key, way, cost, decision, now);
         });
+    }
+
+    /// Makes sure of a number with the owner of a key, for when it can't be asked.
+    pub(crate) fn keep_number(&self, key: Key, way: &Way) {
+        self.shared.keep_number(key, way);
     }
 
     /// Puts back units that were taken from a cell and not used.
@@ -328,6 +337,3 @@ fn add(sum: &mut Totals, one: Totals) {
     sum.lent += lent;
     sum.stranded += stranded;
 }
-
-#[cfg(test)]
-mod tests;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use leasehold_decide::Terms;
-use leasehold_lease::Allowances;
+use leasehold_lease::{Allowances, SLOT_LIFETIME};
 use leasehold_limit::{Decision, Limit};
 use leasehold_model::{BootTime, Key, ShardId};
 use parking_lot::Mutex;
@@ -60,6 +60,12 @@ impl SetAside {
         shares.parts = parts.max(1);
         shares.kept_back.handle_slot(number, sent);
         shares.on_top.handle_slot(number, sent);
+    }
+
+    /// Whether this edge has a number that holds for a while yet.
+    pub(crate) fn is_numbered(&self, shard: ShardId, now: BootTime) -> bool {
+        let soon = BootTime(now.0.saturating_add(SLOT_LIFETIME.0 / 4));
+        self.shards.lock().get(&shard).is_some_and(|shares| shares.kept_back.slot(soon).is_some())
     }
 
     /// Decides without waiting, by what the limit may be exceeded by. `None`: ask, or wait.

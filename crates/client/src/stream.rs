@@ -19,7 +19,8 @@ use std::time::Duration;
 use leasehold_decide::{Proposal, ProposeError, Terms};
 use leasehold_lease::EdgeId;
 use leasehold_limit::rules::Scope;
-use leasehold_model::{Nanos, RequestId};
+use leasehold_model::{Key, Nanos, RequestId, ShardId};
+use leasehold_placement::Shards;
 use leasehold_shard::{Acquire, Command, LimitSpec, Refusal, Reply, Settled};
 use leasehold_wire::lease::{Outcome, Unanswered};
 use parking_lot::Mutex;
@@ -288,6 +289,11 @@ impl Upstream for NodeStream {
     ) -> impl Future<Output = Result<Reply, ProposeError>> + Send {
         let limits = with_scopes(limits.to_vec(), terms);
         self.ask(None, Question::preview(limits, acquire.demands.clone()), deadline)
+    }
+
+    fn shard(&self, key: Key) -> ShardId {
+        let shards = self.shared.rules.borrow().as_ref().and_then(|known| Shards::new(known.shards).ok());
+        shards.map_or(ShardId(0), |shards| shards.of(key))
     }
 
     fn away(&self) -> Option<Away> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use leasehold_limit::KeySecret;
 use leasehold_limit::check::Answer;
-use leasehold_limit::rules::RuleBook;
-use leasehold_model::Nanos;
+use leasehold_limit::rules::{Matched, RuleBook};
+use leasehold_model::{Key, Nanos};
 
-use crate::{Readiness, Region};
+use crate::{Readiness, Region, region};
 
 /// The process around an engine. It is on the way of every request: what takes longer than a few atomics is done when the
 /// rules are swapped.
@@ -45,4 +45,12 @@ pub struct Active<M> {
     pub secret: KeySecret,
     /// Where it is decided. `None`: nowhere in particular, and limits with `scope: region` count as one.
     pub region: Option<Region>,
+}
+
+impl<M> Active<M> {
+    /// The counter that a matched rule is charged to here. `None`: it refuses what lacks an attribute.
+    #[must_use]
+    pub fn counter(&self, matched: &Matched) -> Option<Key> {
+        matched.key.map(|key| region::counter(self.region.as_ref(), &matched.rule, key))
+    }
 }

@@ -57,6 +57,9 @@ impl<U: Upstream> Shared<U> {
     }
 
     fn answered(&self, answer: &UpstreamAnswer) {
+        if self.numbered(answer) {
+            return;
+        }
         let UpstreamAnswer { id, outcome } = answer;
         let number = id.session ^ self.session;
         let Some(number) = usize::try_from(number).ok().filter(|&number| number < self.stripes.len()) else {

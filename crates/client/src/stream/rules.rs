@@ -8,7 +8,7 @@ use std::sync::Arc;
 use leasehold_decide::Region;
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{RuleBook, RuleError, SENT_TEXT, parse};
-use leasehold_model::RulesVersion;
+use leasehold_model::{RulesVersion, Stamp};
 use leasehold_wire::lease::{DOMAINS_MAX, RuleSet};
 use tokio::sync::watch;
 
@@ -24,10 +24,27 @@ pub struct KnownRules {
     pub secret: KeySecret,
     /// The region of the node, which an edge counts in as well.
     pub region: Option<Region>,
+    /// Shards that counters are spread over; 0: there is only one.
+    pub shards: u32,
     identity: [u8; 16],
 }
 
 impl KnownRules {
+    /// Rules that no node handed out: the texts of rule files, for counters whose names `secret` keys.
+    ///
+    /// # Errors
+    /// Every mistake in them.
+    pub fn of(
+        version: RulesVersion,
+        secret: [u8; 16],
+        domains: impl IntoIterator<Item = String>,
+    ) -> Result<Self, Vec<RuleError>> {
+        let domains = domains.into_iter().collect();
+        let since = Stamp::ZERO;
+        let home_shards = Vec::new();
+        Self::read(&RuleSet { version, since, secret, domains, shards: 0, home_shards, more: false }, "")
+    }
+
     /// Reads a whole set, which a node in `region` handed out.
     ///
     /// # Errors
@@ -47,7 +64,7 @@ impl KnownRules {
         }
         let book = RuleBook { since: set.since, ..RuleBook::new(set.version, domains)? };
         let region = Region::new(&secret, region, set.shards, set.home_shards.iter().copied());
-        Ok(Self { book: Arc::new(book), secret, region, identity: set.secret })
+        Ok(Self { book: Arc::new(book), secret, region, shards: set.shards, identity: set.secret })
     }
 
     /// Whether these replace those that are known.
@@ -55,7 +72,9 @@ impl KnownRules {
         self.identity != known.identity
             || self.book.version > known.book.version
             || self.book.version == known.book.version
-                && (self.book.since != known.book.since || self.region != known.region)
+                && (self.book.since != known.book.since
+                    || self.region != known.region
+                    || self.shards != known.shards)
     }
 }
 

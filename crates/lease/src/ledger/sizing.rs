@@ -70,7 +70,8 @@ pub(super) fn share(limit: &Limit, supply: Supply, demand: Demand, lends: bool) 
     let sync = need.min(most);
     let room = out_max(limit).saturating_sub(supply.out);
     let granted = (want - sync).min(most - sync).min(room);
-    Share { sync, granted, cut: short && sync.saturating_add(granted) < want }
+    // What may not be lent is there for requests that wait, so an edge that got all it may hold goes on asking.
+    Share { sync, granted, cut: short && most < want && sync.saturating_add(granted) == most }
 }
 
 /// Whether edges that many get enough each for leases to pay.
@@ -116,7 +117,8 @@ pub(super) fn gate(limit: &Limit, fair: MilliRate, next_unit_after: Nanos) -> Na
 
 /// The part of `left` that an edge gets when units are short; at least one of them.
 fn fair_part(limit: &Limit, left: u64, fair: MilliRate) -> u64 {
-    let (times, whole) = (SHARE_TIMES * u128::from(fair.0), rate(limit).max(1));
+    // A limit of less than a thousandth of a unit a second has no rate to share; whoever asks first gets what is left.
+    let (times, whole) = (SHARE_TIMES * u128::from(fair.0), rate(limit));
     let part = if times >= whole { u128::from(left) } else { u128::from(left) * times / whole };
     u64::try_from(part).unwrap_or(left).max(1).min(left)
 }

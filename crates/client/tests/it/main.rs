@@ -1,0 +1,11 @@
+//! Clients in front of an owner: a real shard, in this process, behind a network that does as it is told.
+
+mod away;
+mod close;
+mod exact;
+mod handle;
+mod hot;
+mod owner;
+mod rules;
+mod several;
+mod support;
