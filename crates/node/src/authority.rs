@@ -61,10 +61,18 @@ impl LocalAuthority {
         self.apply(&Batch::default());
     }
 
-    fn apply(&self, batch: &Batch) -> Vec<Reply> {
+    /// Applies a batch; one reply a command.
+    pub(crate) fn apply(&self, batch: &Batch) -> Vec<Reply> {
         let mut owner = self.owner.lock();
         let at = clock::stamp(&mut owner.line);
         owner.shard.apply(batch, at)
+    }
+
+    /// What an acquire would be answered now.
+    pub(crate) fn look(&self, limits: &[LimitSpec], acquire: &Acquire) -> Reply {
+        let mut owner = self.owner.lock();
+        let at = clock::stamp(&mut owner.line);
+        owner.shard.preview(limits, acquire, at)
     }
 }
 
@@ -95,9 +103,7 @@ impl Authority for LocalAuthority {
         acquire: &Acquire,
         _: Option<Instant>,
     ) -> Result<Proposed, ProposeError> {
-        let mut owner = self.owner.lock();
-        let at = clock::stamp(&mut owner.line);
-        Ok(Proposed::by_owner(owner.shard.preview(limits, acquire, at)))
+        Ok(Proposed::by_owner(self.look(limits, acquire)))
     }
 
     fn health(&self) -> Result<(), String> {

@@ -21,6 +21,7 @@ use crate::clock;
 use crate::config::{Config, CountersConfig, ForwardedBy, ForwardingHeader, XRateLimit};
 use crate::core::Core;
 use crate::files::read_text;
+use crate::lease_service::Greeter;
 use crate::metrics::Metrics;
 use crate::rules::{FileRules, Keeper, LoadError, Source};
 
@@ -106,6 +107,11 @@ pub(crate) fn core(config: &Config) -> Result<(Core<LocalAuthority>, Arc<FileRul
     let rules = Arc::new(rules.since_by(authority.line()));
     let keeper = Keeper::Files(Arc::clone(&rules));
     Ok((Core::new(keeper, authority, metrics, demands_max(bounds)), rules))
+}
+
+/// How a node that runs alone greets edges.
+pub(crate) fn greeter(config: &Config) -> Greeter {
+    Greeter { reset: config.http.reset, ..Greeter::default() }
 }
 
 /// Counters that one request may be charged to.

@@ -12,6 +12,7 @@ mod core;
 pub mod files;
 mod fullness;
 mod gate;
+mod lease_service;
 pub mod logging;
 mod membership;
 mod metrics;

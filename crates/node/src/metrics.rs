@@ -22,6 +22,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::lease_service::LeaseMeters;
 use cluster::ClusterCollector;
 use duration::DurationHistogram;
 use meters::RuleFamilies;
@@ -44,6 +45,7 @@ pub(crate) struct Metrics {
     open_fds: GaugeU64,
     no_rule: Counter,
     no_domain: Counter,
+    leases: Arc<LeaseMeters>,
     tally: Tally,
 }
 
@@ -131,9 +133,11 @@ impl Metrics {
         let evictions = Counter::default();
         let help = "Counters dropped because they equalled fresh ones";
         registry.register("leasehold_evictions", help, evictions.clone());
+        let leases = Arc::new(LeaseMeters::register(&mut registry));
         Self {
             rules,
             duration,
+            leases,
             reloads_accepted: reloads.get_or_create_owned(&ReloadLabels { result: ReloadResult::accepted }),
             reloads_refused: reloads.get_or_create_owned(&ReloadLabels { result: ReloadResult::refused }),
             rules_version,
@@ -146,6 +150,11 @@ impl Metrics {
             tally: Tally::default(),
             registry,
         }
+    }
+
+    /// What the streams with edges count.
+    pub(crate) fn leases(&self) -> Arc<LeaseMeters> {
+        Arc::clone(&self.leases)
     }
 
     /// Resolves the counters of a book's rules.

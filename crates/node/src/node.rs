@@ -18,6 +18,7 @@ use crate::boot::{self, StartError};
 use crate::config::{ClusterConfig, Config};
 use crate::core::Core;
 use crate::gate::Gate;
+use crate::lease_service::{Greeter, LeaseService, NoLender, Owners};
 use crate::membership::Membership;
 use crate::rules::{self, Keeper, Watch};
 
@@ -40,6 +41,8 @@ const HAND_OVER_WITHIN: Duration = Duration::from_secs(3);
 pub struct Node {
     keeper: Keeper,
     gate: Arc<Gate>,
+    /// Edges are sent away.
+    draining: CancellationToken,
     clients: Served,
     admin: Served,
     /// Watching and sweeping, or following the cluster.
@@ -92,7 +95,7 @@ impl Node {
         let core = Arc::new(core);
         // Connections that wait in the ports' queues already are answered by a node that says it is ready.
         core.gate.set(Readiness::Ready);
-        let node = Self::serve(&config, ports, &core);
+        let node = Self::serve(&config, ports, &core, boot::greeter(&config));
         node.background.spawn(watch.run(node.stop.clone()));
         node.background.spawn(sweep(core, node.stop.clone()));
         let version = rules.in_force().version();
@@ -120,8 +123,9 @@ impl Node {
         };
         let (core, rules) = boot::cluster::core(&config, &named.name, &prepared, cluster.clone());
         let core = Arc::new(core);
+        let greeter = boot::cluster::greeter(&config, &named, &prepared, &cluster);
         let follow = Membership::new(cluster.clone(), rules, Arc::clone(&core.gate), prepared.first);
-        let node = Self::serve(&config, ports, &core);
+        let node = Self::serve(&config, ports, &core, greeter);
         node.background.spawn(follow.follow(node.stop.clone()));
         let (clients, admin, addresses) = (node.clients.addr, node.admin.addr, cluster.addresses());
         tracing::info!(
@@ -132,9 +136,23 @@ impl Node {
     }
 
     /// Opens both doors.
-    fn serve<A: NodeAuthority>(config: &Config, ports: Ports, core: &Arc<Core<A>>) -> Self {
+    fn serve<A: NodeAuthority + Owners>(
+        config: &Config,
+        ports: Ports,
+        core: &Arc<Core<A>>,
+        greeter: Greeter,
+    ) -> Self {
         let stop = CancellationToken::new();
-        let door = ClientDoor::new(Arc::clone(core), boot::http_door(config));
+        let draining = stop.child_token();
+        let leases = LeaseService::new(
+            greeter,
+            Arc::clone(&core.authority),
+            NoLender,
+            Arc::clone(&core.rules),
+            core.metrics.leases(),
+            draining.clone(),
+        );
+        let door = ClientDoor::lending(Arc::clone(core), boot::http_door(config), leases);
         let limits = boot::client_limits(config);
         let drain = limits.drain_timeout;
         let clients = Served::open(ports.clients, door, limits, &stop);
@@ -142,6 +160,7 @@ impl Node {
         Self {
             keeper: core.keeper.clone(),
             gate: Arc::clone(&core.gate),
+            draining,
             clients,
             admin,
             background: TaskTracker::new(),
@@ -210,6 +229,7 @@ impl Node {
     pub async fn drain(self) -> bool {
         tracing::info!(seconds = self.drain.as_secs(), "draining");
         self.gate.drain();
+        self.draining.cancel();
         let cluster = match &self.keeper {
             Keeper::Files(_) => None,
             Keeper::Cluster { cluster, .. } => Some(cluster),

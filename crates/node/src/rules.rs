@@ -19,6 +19,7 @@ use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{Domain, RuleBook, RuleError, SENT_TEXT, parse};
 use leasehold_model::{RulesVersion, Stamp};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::metrics::{Metrics, RuleMeters};
 pub(crate) use cluster::{ClusterRules, FirstRules};
@@ -42,6 +43,8 @@ pub(crate) struct RulesInForce {
     /// The domain of requests that name none. Without rules they all pass, so the log warns of that.
     fallback_domain: Option<String>,
     active: ArcSwapOption<Active>,
+    /// The version in force, told after each swap.
+    changes: watch::Sender<RulesVersion>,
     history: Mutex<History>,
 }
 
@@ -64,12 +67,18 @@ impl RulesInForce {
         fallback_domain: Option<String>,
     ) -> Self {
         let (active, history) = (ArcSwapOption::empty(), Mutex::default());
-        Self { source, first_secret, metrics, fallback_domain, active, history }
+        let changes = watch::Sender::new(RulesVersion(0));
+        Self { source, first_secret, metrics, fallback_domain, active, changes, history }
     }
 
     /// The rule set in force. `None`: it isn't known yet.
     pub(crate) fn active(&self) -> Option<Arc<Active>> {
         self.active.load_full()
+    }
+
+    /// Tells of each set that comes into force.
+    pub(crate) fn changes(&self) -> watch::Receiver<RulesVersion> {
+        self.changes.subscribe()
     }
 
     /// The secret that keys counter names.
@@ -145,6 +154,7 @@ impl RulesInForce {
             self.metrics.forget_rules_missing_from(&old.book, &next.book);
         }
         self.metrics.rules_version(version);
+        self.changes.send_replace(version);
         self.warn_of_missing(old.as_ref().map(|old| &*old.book), &next.book);
         version
     }

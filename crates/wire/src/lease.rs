@@ -31,9 +31,10 @@ pub const ITEMS_MAX: usize = 256;
 /// Bytes of a message with asks, at which a node stops reading. A full one of the usual asks has a tenth of it.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a message from a node: a rule file of the largest size, with the rest of its message.
-pub const RESPONSE_BYTES_MAX: usize = (1 << 20) + (64 << 10);
-/// Bytes of rule files that a node puts into one message; those that are left go into the next.
-pub const RULES_PER_MESSAGE_BYTES_MAX: usize = 1 << 20;
+pub const RESPONSE_BYTES_MAX: usize = (1 << 20) + (256 << 10);
+/// Bytes of rule files that a node puts into one message, unless one file alone has more; those that are left go into the
+/// next.
+pub const RULES_PER_MESSAGE_BYTES_MAX: usize = 256 << 10;
 /// Rule files of one set, in however many messages: as many as a cluster has domains. More are refused as malformed.
 pub const DOMAINS_MAX: usize = 1_000;
 /// Shards that a node names as those at home. More are refused as malformed.

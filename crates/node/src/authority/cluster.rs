@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold_cluster::{Cluster, Unanswered};
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
-use leasehold_shard::{Acquire, LimitSpec};
+use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
 use tokio::time::Instant;
 
 use super::{Holdings, NodeAuthority};
@@ -26,6 +26,26 @@ impl ClusterAuthority {
         Self { cluster, patience: request_timeout.min(PATIENCE_MAX) }
     }
 
+    /// The cluster that is asked.
+    pub(crate) const fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// Has a batch applied by the leaders of its counters' shards.
+    pub(crate) async fn ask(&self, batch: Batch, deadline: Instant) -> Result<Vec<Reply>, ProposeError> {
+        self.cluster.propose(batch, deadline).await.map_err(error)
+    }
+
+    /// What an acquire would be answered.
+    pub(crate) async fn look(
+        &self,
+        limits: &[LimitSpec],
+        acquire: &Acquire,
+        deadline: Instant,
+    ) -> Result<Reply, ProposeError> {
+        self.cluster.preview(limits, acquire, deadline).await.map_err(error)
+    }
+
     fn until(&self, deadline: Option<Instant>) -> Instant {
         deadline.unwrap_or_else(|| Instant::now() + self.patience)
     }
@@ -37,9 +57,9 @@ impl Authority for ClusterAuthority {
     }
 
     async fn propose(&self, proposal: Proposal, deadline: Option<Instant>) -> Result<Proposed, ProposeError> {
-        let replies = self.cluster.propose(proposal.batch, self.until(deadline)).await;
+        let mut replies = self.ask(proposal.batch, self.until(deadline)).await?;
         // A proposal has one command, and so one reply.
-        let reply = replies.map_err(error)?.pop();
+        let reply = replies.pop();
         reply.map(Proposed::by_owner).ok_or(ProposeError::Unreachable)
     }
 
@@ -50,8 +70,7 @@ impl Authority for ClusterAuthority {
         acquire: &Acquire,
         deadline: Option<Instant>,
     ) -> Result<Proposed, ProposeError> {
-        let reply = self.cluster.preview(limits, acquire, self.until(deadline)).await;
-        reply.map(Proposed::by_owner).map_err(error)
+        self.look(limits, acquire, self.until(deadline)).await.map(Proposed::by_owner)
     }
 
     fn health(&self) -> Result<(), String> {

@@ -12,6 +12,7 @@ use crate::authority::ClusterAuthority;
 use crate::config::{ClusterConfig, Config, GossipConfig, check_node_name};
 use crate::core::Core;
 use crate::files::read_text;
+use crate::lease_service::Greeter;
 use crate::metrics::Metrics;
 use crate::rules::{ClusterRules, FirstRules, Keeper, Source};
 
@@ -99,6 +100,21 @@ pub(crate) fn core(
     let authority = ClusterAuthority::new(cluster, request_timeout);
     let demands_max = demands_max(shard_bounds(&config.counters));
     (Core::new(keeper, authority, metrics, demands_max), rules)
+}
+
+/// How the node greets edges.
+pub(crate) fn greeter(
+    config: &Config,
+    named: &ClusterConfig,
+    prepared: &Prepared,
+    cluster: &leasehold_cluster::Cluster,
+) -> Greeter {
+    Greeter {
+        node: cluster.node().0,
+        name: prepared.node.clone(),
+        region: named.region.clone(),
+        reset: config.http.reset,
+    }
 }
 
 /// Ends the process, saying why: whoever goes on without its log or its votes is worse than one that is gone.

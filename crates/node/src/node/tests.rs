@@ -1,6 +1,7 @@
 //! A whole node in this process.
 
 mod cluster;
+mod edges;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

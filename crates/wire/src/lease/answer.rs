@@ -95,7 +95,7 @@ impl TryFrom<proto::LeaseAnswer> for Answer {
 fn leased_to_proto(leased: &Leased, slot_parts: u32) -> proto::Granted {
     use proto::granted::Retry;
     proto::Granted {
-        lease: leased.lease.map_or(0, |lease| lease.0),
+        lease: leased.lease.map(|lease| lease.0),
         granted: leased.granted,
         sync: leased.sync,
         lifetime: leased.lifetime.0,
@@ -114,7 +114,7 @@ fn leased_to_proto(leased: &Leased, slot_parts: u32) -> proto::Granted {
 
 fn granted_from_proto(proto: &proto::Granted) -> Result<Outcome, PartError> {
     use proto::granted::Retry;
-    let lease = (proto.lease > 0).then_some(LeaseId(proto.lease));
+    let lease = proto.lease.map(LeaseId);
     if lease.is_none() && proto.granted > 0 {
         return Err(PartError::absent("granted.lease"));
     }

@@ -58,15 +58,20 @@ fn what(limits: u32) -> impl Strategy<Value = What> {
 fn asks() -> impl Strategy<Value = Asks> {
     let limit = (arbitrary::spec(), select(vec![Scope::Global, Scope::Region]))
         .prop_map(|(spec, scope)| AskedLimit { spec, scope });
-    let ask = (any::<u64>(), option::of(1..u64::MAX), what(3)).prop_map(|(seq, budget, what)| Ask {
-        seq,
+    // Few sessions, so that asks share them.
+    let id = (0..3u128, any::<u64>()).prop_map(|(session, seq)| RequestId { session, seq });
+    let ask = (any::<u64>(), id, option::of(1..u64::MAX), what(3)).prop_map(|(tag, id, budget, what)| Ask {
+        tag,
+        id,
         budget: budget.map(Nanos),
         what,
     });
-    (vec(limit, 3..5), vec(ask, 0..6), any::<u64>()).prop_map(|(limits, asks, settled_below)| Asks {
+    let settled = option::of((0..5u128, 1..u64::MAX))
+        .prop_map(|told| told.into_iter().map(|(session, below)| Settled { session, below }).collect());
+    (vec(limit, 3..5), vec(ask, 0..6), settled).prop_map(|(limits, asks, settled)| Asks {
         limits,
         asks,
-        settled_below,
+        settled,
     })
 }
 
@@ -85,7 +90,7 @@ fn leased() -> impl Strategy<Value = Leased> {
         Just(Some(RetryAfter::Never)),
         any::<u64>().prop_map(|wait| Some(RetryAfter::In(Nanos(wait)))),
     ];
-    let lease = option::of((1..u64::MAX, any::<u64>()));
+    let lease = option::of(any::<(u64, u64)>());
     (lease, any::<[u64; 5]>(), option::of(any::<u64>()), retry, option::of(any::<u16>())).prop_map(
         |(lease, [sync, lifetime, remaining, reset_after, at], gate, retry_after, slot)| Leased {
             lease: lease.map(|(lease, _)| LeaseId(lease)),

@@ -23,9 +23,9 @@ fn own_address() -> SocketAddr {
 }
 
 /// Nodes `a`, `b` and `c` of one cluster, with the configuration that each was started with.
-struct Three {
+pub(super) struct Three {
     configs: Vec<Config>,
-    nodes: Vec<Option<Node>>,
+    pub(super) nodes: Vec<Option<Node>>,
     _data: TempDir,
     _turn: SemaphorePermit<'static>,
 }
@@ -54,7 +54,7 @@ impl Three {
         Self { configs, nodes: vec![None, None, None], _data: data, _turn: turn }
     }
 
-    async fn start(rules: &str) -> Self {
+    pub(super) async fn start(rules: &str) -> Self {
         let mut three = Self::configured(rules).await;
         for place in 0..3 {
             three.start_node(place).await;
@@ -97,7 +97,7 @@ impl Three {
         .await;
     }
 
-    async fn stop(mut self) {
+    pub(super) async fn stop(mut self) {
         for node in self.nodes.iter_mut().filter_map(Option::take) {
             assert!(node.drain().await);
         }
@@ -105,7 +105,7 @@ impl Three {
 }
 
 /// Waits until nothing is missing.
-async fn until(missing: impl AsyncFn() -> Option<String>) {
+pub(super) async fn until(missing: impl AsyncFn() -> Option<String>) {
     let started = crate::clock::boot();
     while let Some(missing) = missing().await {
         let waited = crate::clock::boot().since(started);
