@@ -11,6 +11,7 @@ mod clock;
 mod counts;
 mod handle;
 mod holder;
+pub mod layer;
 mod set_aside;
 pub mod stream;
 mod upstream;

@@ -7,5 +7,6 @@ mod handle;
 mod hot;
 mod owner;
 mod rules;
+mod service;
 mod several;
 mod support;
