@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use leasehold_decide::Terms;
 use leasehold_lease::{Allowances, SLOT_LIFETIME};
-use leasehold_limit::{Decision, Limit};
+use leasehold_limit::{Decision, Limit, RetryAfter};
 use leasehold_model::{BootTime, Key, ShardId};
 use parking_lot::Mutex;
 
@@ -88,8 +88,12 @@ impl SetAside {
         let decide = |(one, look): (&Wanted<'_>, Look)| {
             // Whoever declared that it passes then isn't refused for want of a share.
             let (kind, decision) = look.found.filter(|_| look.fits || !one.terms.lets_pass())?;
-            if look.fits && !admitted {
+            if !admitted && look.fits {
                 return Some(decision);
+            }
+            if !admitted && look.comes_second {
+                let retry_after = Some(RetryAfter::In(decision.reset_after));
+                return Some(Decision { allowed: false, retry_after, ..decision });
             }
             shards.get_mut(&one.shard)?.acquire(kind, one, one.cost, now)
         };
@@ -104,10 +108,12 @@ struct Look {
     cost: u64,
     found: Option<(Kind, Decision)>,
     fits: bool,
+    /// It would fit, but for what others of the request take of the same.
+    comes_second: bool,
 }
 
 impl Look {
-    const NOTHING: Self = Self { key: None, cost: 0, found: None, fits: false };
+    const NOTHING: Self = Self { key: None, cost: 0, found: None, fits: false, comes_second: false };
 
     fn passes(&self, terms: Terms) -> bool {
         self.fits || terms.lets_pass()
@@ -123,6 +129,7 @@ impl Shares {
             let same =
                 |look: &&Look| look.key == Some(one.key) && look.found.is_some_and(|(of, _)| of == kind);
             let taken: u64 = before.iter().filter(same).map(|look| look.cost).sum();
+            let alone = decision.remaining >= one.cost.max(1);
             decision.remaining = decision.remaining.saturating_sub(taken);
             if decision.remaining >= one.cost.max(1) {
                 return Look {
