@@ -150,4 +150,6 @@ pub struct Status {
     pub unavailable: u64,
     /// Hash of the state, for comparing replicas. `None` in a cluster: there each replica has its own.
     pub state_hash: Option<u128>,
+    /// Why some answers are what stands in for counters, although traffic may come. `None`: none is.
+    pub degraded: Option<String>,
 }

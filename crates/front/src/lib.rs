@@ -17,5 +17,6 @@ mod testing;
 pub use admin::{Admin, AdminError, DomainStatus, RulesStatus, Status};
 pub use leasehold_decide::{CheckError, Decider, Readiness, ResetTarget};
 pub use serve::{
-    BodyError, ClientDoor, Door, DoorBody, RequestBody, ServerLimits, admin_router, client_router, serve,
+    BodyError, ClientDoor, Connection, Door, DoorBody, Listener, RequestBody, ServerLimits, SocketError,
+    SocketListener, admin_router, client_router, serve,
 };

@@ -1,4 +1,4 @@
-//! The listener: one port for HTTP/1.1, HTTP/2 and gRPC, with a bound on everything that a peer can make it hold.
+//! The listener: one port or socket for HTTP/1.1, HTTP/2 and gRPC, with a bound on everything that a peer can make it hold.
 //!
 //! An accept loop of our own, because a connection cap, a deadline for the first bytes and a pause when descriptors run
 //! out belong to none of the libraries below. What a connection may do is in [`ServerLimits`].
@@ -9,14 +9,15 @@ mod door;
 mod guard;
 mod inline;
 mod limits;
+mod listener;
 mod place;
+mod socket;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,9 @@ use tokio_util::task::TaskTracker;
 
 pub use door::{ClientDoor, Door, DoorBody, admin_router, client_router};
 pub use limits::ServerLimits;
+pub use listener::{Connection, Listener};
 pub use place::{BodyError, RequestBody};
+pub use socket::{SocketError, SocketListener};
 
 use guard::Guard;
 
@@ -38,9 +41,10 @@ const REFUSAL_LOG_PERIOD: Duration = Duration::from_secs(10);
 /// Serves until `shutdown`, then stops accepting, lets what is in flight finish within `drain_timeout`, and returns how many
 /// connections had to be cut off: none when all of it did.
 ///
-/// A request's extensions carry its peer as [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo), gRPC's excepted.
+/// A request's extensions carry its peer as [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo), gRPC's excepted. Who comes
+/// over a socket of this machine counts as a peer on loopback.
 pub async fn serve<D: Door>(
-    listener: TcpListener,
+    listener: impl Listener,
     door: D,
     limits: ServerLimits,
     shutdown: CancellationToken,

@@ -122,6 +122,7 @@ impl Admin for Fake {
             over_limit: 3,
             unavailable: 4,
             state_hash: Some(255),
+            degraded: None,
         }
     }
 

@@ -62,6 +62,7 @@ impl<A: NodeAuthority> Admin for Core<A> {
             over_limit,
             unavailable,
             state_hash,
+            degraded: None,
         }
     }
 

@@ -4,35 +4,22 @@ pub(crate) mod cluster;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use http::StatusCode;
-use http::header::HeaderName;
-use leasehold_front::ServerLimits;
 use leasehold_front::http as door;
 use leasehold_limit::KeySecret;
-use leasehold_limit::address::TrustedProxies;
 use leasehold_limit::rules::RuleError;
 use leasehold_model::Nanos;
+use leasehold_service::doors;
 use leasehold_shard::Bounds;
 
 use crate::authority::LocalAuthority;
 use crate::clock;
-use crate::config::{Config, CountersConfig, ForwardedBy, ForwardingHeader, XRateLimit};
+use crate::config::{Config, CountersConfig};
 use crate::core::Core;
 use crate::files::read_text;
 use crate::lease_service::Greeter;
 use crate::metrics::Metrics;
 use crate::rules::{FileRules, Keeper, LoadError, Source};
-
-/// Connections at the operators' door. Beyond: closed at once. A scraper, a dashboard and a few hands need far fewer.
-const ADMIN_CONNECTIONS_MAX: usize = 256;
-
-/// How long an operator's request may take to finish at shutdown.
-pub(crate) const ADMIN_DRAIN: Duration = Duration::from_secs(1);
-
-/// A drain of nothing takes a moment too.
-const DRAIN_MIN: Duration = Duration::from_millis(100);
 
 /// Bytes of a key secret, written as twice as many hexadecimal digits.
 const SECRET_BYTES: usize = 16;
@@ -174,66 +161,10 @@ fn shard_bounds(counters: &CountersConfig) -> Bounds {
     }
 }
 
-/// What the clients' door takes in.
-pub(crate) fn client_limits(config: &Config) -> ServerLimits {
-    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    let intake = &config.intake;
-    ServerLimits {
-        connections_max: count(intake.connections_max),
-        in_flight_max: count(intake.requests_max),
-        streams_per_connection_max: intake.streams_per_connection_max,
-        header_bytes_max: intake.header_bytes_max,
-        request_timeout: Duration::from_millis(intake.request_timeout_ms),
-        drain_timeout: Duration::from_secs(config.drain_seconds).max(DRAIN_MIN),
-        ..ServerLimits::default()
-    }
-}
-
-/// What the operators' door takes in.
-pub(crate) fn admin_limits() -> ServerLimits {
-    ServerLimits {
-        connections_max: ADMIN_CONNECTIONS_MAX,
-        drain_timeout: ADMIN_DRAIN,
-        ..ServerLimits::default()
-    }
-}
-
 /// How the clients' door answers over HTTP.
 pub(crate) fn http_door(config: &Config) -> door::HttpConfig {
-    let (http, authorize, addresses) = (&config.http, &config.authorize, &config.addresses);
-    let header = match addresses.header {
-        ForwardingHeader::XForwardedFor => "x-forwarded-for",
-        ForwardingHeader::Forwarded => "forwarded",
-    };
-    // What is no header name or status was refused when the configuration was read.
-    let headers = authorize.headers.iter().filter_map(|(header, attribute)| {
-        Some((HeaderName::try_from(header.as_str()).ok()?, attribute.clone()))
-    });
-    door::HttpConfig {
-        reset: http.reset,
-        rate_limit: if http.rate_limit { door::RateLimitFields::Draft11 } else { door::RateLimitFields::Off },
-        x_rate_limit: match http.x_rate_limit {
-            XRateLimit::Off => door::XRateLimit::Off,
-            XRateLimit::DeltaSeconds => door::XRateLimit::DeltaSeconds,
-            XRateLimit::EpochSeconds => {
-                door::XRateLimit::EpochSeconds(Arc::new(|| clock::wall().0 / 1_000_000_000))
-            }
-        },
-        authorize: door::AuthorizeConfig {
-            domain: authorize.domain.clone(),
-            deny_status: authorize.deny_status.and_then(|status| StatusCode::from_u16(status).ok()),
-            headers: headers.collect(),
-            forwarded_by: match authorize.forwarded_by {
-                ForwardedBy::Either => door::ForwardedBy::Either,
-                ForwardedBy::XForwarded => door::ForwardedBy::XForwarded,
-                ForwardedBy::XOriginal => door::ForwardedBy::XOriginal,
-                ForwardedBy::Own => door::ForwardedBy::Own,
-            },
-            proxies: TrustedProxies::new(addresses.trusted_proxies.clone(), header),
-            v6_prefix: addresses.v6_prefix,
-        },
-        ..door::HttpConfig::default()
-    }
+    let epoch = Arc::new(|| clock::wall().0 / 1_000_000_000);
+    doors::http_door(&config.http, &config.authorize, &config.addresses, epoch)
 }
 
 #[cfg(test)]

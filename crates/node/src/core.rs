@@ -8,11 +8,10 @@ use leasehold_decide::{CheckError, Decider, Engine, Host, Readiness, ResetTarget
 use leasehold_limit::KeySecret;
 use leasehold_limit::check::{Answer, Request};
 use leasehold_model::{BootTime, Nanos, RequestId};
+use leasehold_service::{Fullness, Gate};
 
 use crate::authority::NodeAuthority;
 use crate::clock;
-use crate::fullness::Fullness;
-use crate::gate::Gate;
 use crate::metrics::{Metrics, RuleMeters};
 use crate::rules::{Active, Keeper, RulesInForce};
 
@@ -78,7 +77,7 @@ impl Host for Base {
     }
 
     fn full(&self, domain: &str) {
-        self.fullness.note(domain);
+        self.fullness.note(domain, clock::boot());
     }
 }
 

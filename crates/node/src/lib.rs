@@ -9,11 +9,9 @@ mod boot;
 pub mod clock;
 pub mod config;
 mod core;
-pub mod files;
-mod fullness;
-mod gate;
+#[cfg(test)]
+mod kept;
 mod lease_service;
-pub mod logging;
 mod membership;
 mod metrics;
 mod node;
@@ -22,5 +20,6 @@ mod rules;
 
 pub use boot::StartError;
 pub use config::{ClusterConfig, Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};
+pub use leasehold_service::{files, logging};
 pub use node::Node;
 pub use rules::{EXAMPLE_RULES_YAML, rule_files};

@@ -9,11 +9,11 @@ use std::time::Duration;
 use leasehold_cluster::{Cluster, Phase};
 use leasehold_control::{Command, Control, Reply};
 use leasehold_front::Readiness;
+use leasehold_service::Gate;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::Gate;
 use crate::rules::{ClusterRules, FirstRules};
 
 /// Whoever creates the cluster has this long to give it its first rules.

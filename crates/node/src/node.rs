@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_cluster::{Cluster, SystemClock};
-use leasehold_front::{ClientDoor, Door, Readiness, RulesStatus, ServerLimits, admin_router, serve};
+use leasehold_front::{ClientDoor, Readiness, RulesStatus, admin_router};
 use leasehold_limit::rules::RuleBook;
+use leasehold_service::Gate;
+use leasehold_service::doors::{self, ADMIN_DRAIN, CUT_OFF_WITHIN, Served, Stuck};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -17,7 +18,6 @@ use crate::authority::{LocalAuthority, NodeAuthority};
 use crate::boot::{self, StartError};
 use crate::config::{ClusterConfig, Config};
 use crate::core::Core;
-use crate::gate::Gate;
 use crate::lease_service::{Greeter, LeaseService, NoLender, Owners};
 use crate::membership::Membership;
 use crate::rules::{self, Keeper, Watch};
@@ -28,9 +28,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How long watching and sweeping may take to end. Beyond, they are left behind: a disk that doesn't answer must not
 /// keep a node from stopping.
 const BACKGROUND_WITHIN: Duration = Duration::from_secs(1);
-
-/// How long a door may take to close after its drain has ended.
-const CUT_OFF_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long a node of a cluster takes to hand the shards that it leads to others before it stops serving. What is left
 /// then is taken over by an election.
@@ -50,14 +47,6 @@ pub struct Node {
     drain: Duration,
     stop: CancellationToken,
     _stopped: DropGuard,
-}
-
-/// A door that is open.
-#[derive(Debug)]
-struct Served {
-    addr: SocketAddr,
-    stop: CancellationToken,
-    task: JoinHandle<usize>,
 }
 
 /// Both ports, open, with nobody behind them yet.
@@ -153,10 +142,10 @@ impl Node {
             draining.clone(),
         );
         let door = ClientDoor::lending(Arc::clone(core), boot::http_door(config), leases);
-        let limits = boot::client_limits(config);
+        let limits = doors::client_limits(&config.intake, config.drain_seconds);
         let drain = limits.drain_timeout;
         let clients = Served::open(ports.clients, door, limits, &stop);
-        let admin = Served::open(ports.admin, admin_router(Arc::clone(core)), boot::admin_limits(), &stop);
+        let admin = Served::open(ports.admin, admin_router(Arc::clone(core)), doors::admin_limits(), &stop);
         Self {
             keeper: core.keeper.clone(),
             gate: Arc::clone(&core.gate),
@@ -239,7 +228,7 @@ impl Node {
         }
         let clients = self.clients.close(self.drain.saturating_add(CUT_OFF_WITHIN)).await;
         // Operators who only look lose nothing.
-        drop(self.admin.close(boot::ADMIN_DRAIN.saturating_add(CUT_OFF_WITHIN)).await);
+        let _ = self.admin.close(ADMIN_DRAIN.saturating_add(CUT_OFF_WITHIN)).await;
         self.stop.cancel();
         self.background.close();
         if timeout(BACKGROUND_WITHIN, self.background.wait()).await.is_err() {
@@ -266,32 +255,6 @@ impl Ports {
     }
 }
 
-impl Served {
-    fn open(
-        (listener, addr): (TcpListener, SocketAddr),
-        door: impl Door,
-        limits: ServerLimits,
-        stop: &CancellationToken,
-    ) -> Self {
-        let stop = stop.child_token();
-        let task = tokio::spawn(serve(listener, door, limits, stop.clone()));
-        Self { addr, stop, task }
-    }
-
-    /// Takes nobody new and waits for those inside; how many were cut off. The door's own drain is the deadline: `within`
-    /// is longer, for a door that doesn't keep it.
-    async fn close(mut self, within: Duration) -> Result<usize, Stuck> {
-        self.stop.cancel();
-        let closed = timeout(within, &mut self.task).await;
-        self.task.abort();
-        closed.map_err(|_| Stuck)?.map_err(|_| Stuck)
-    }
-}
-
-/// A door that didn't close by itself: nobody knows what was cut off.
-#[derive(Debug)]
-struct Stuck;
-
 /// Reads files off the async threads.
 async fn read<T: Send + 'static>(
     config: Config,
@@ -304,10 +267,7 @@ async fn read<T: Send + 'static>(
 }
 
 async fn bind(field: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let failed = |source| StartError::Bind { field, addr, source };
-    let listener = TcpListener::bind(addr).await.map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    Ok((listener, bound))
+    doors::bind(addr).await.map_err(|source| StartError::Bind { field, addr, source })
 }
 
 async fn sweep(core: Arc<Core<LocalAuthority>>, stop: CancellationToken) {

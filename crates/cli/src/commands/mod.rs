@@ -4,8 +4,10 @@ mod bench;
 mod check;
 mod cluster;
 mod dev;
+mod edge;
 mod node;
 mod rules;
+mod serving;
 mod simulate;
 
 use std::sync::OnceLock;
@@ -49,6 +51,8 @@ enum Command {
     Dev(dev::Args),
     /// Run a node from a configuration file.
     Node(node::Args),
+    /// Run a sidecar that decides from leases, beside the services that ask.
+    Edge(edge::Args),
     /// Take from every limit that applies, or from none; exits 3 when denied.
     Check(check::CheckArgs),
     /// Look at what a check would answer, taking nothing; exits 3 when it would be denied.
@@ -89,6 +93,7 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome, Failure> {
     match cli.command {
         Command::Dev(args) => dev::run(&args),
         Command::Node(args) => node::run(&args),
+        Command::Edge(args) => edge::run(&args),
         Command::Check(args) => check::check(&args, format),
         Command::Peek(args) => check::peek(&args, format),
         Command::Reset(args) => check::reset(&args, format),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use leasehold_node::files::{CONFIG_BYTES_MAX, read_text};
 use leasehold_node::{Config, DEFAULT_CONFIG_YAML, Node, StartError};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::commands::rules::show_mistakes;
+use crate::commands::serving::{bind_step, until_stopped};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
@@ -69,36 +69,7 @@ pub(super) fn serve(
     planned: Vec<Planned>,
     started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
 ) -> Result<Outcome, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the network runtime")?;
-    let outcome = runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-        let nodes = tokio::select! {
-            nodes = start(planned, started) => nodes?,
-            // Reading the rules can take as long as a disk that doesn't answer, and a cluster as long as another node.
-            () = told_to_stop(&mut terminate, &mut interrupt) => {
-                output::note("told to stop before it served");
-                return Ok(Outcome::Done);
-            }
-        };
-        told_to_stop(&mut terminate, &mut interrupt).await;
-        let finished = tokio::select! {
-            finished = drain(nodes) => finished,
-            // Whoever asks twice doesn't want to wait.
-            () = told_to_stop(&mut terminate, &mut interrupt) => false,
-        };
-        if finished {
-            return Ok(Outcome::Done);
-        }
-        Err(Failure::error(anyhow!("stopped before everything in flight had finished"))
-            .next("give it longer with drain_seconds"))
-    });
-    // What is still in flight had its time; nothing may keep the process from ending.
-    runtime.shutdown_background();
-    outcome
+    until_stopped(start(planned, started), drain)
 }
 
 async fn start(
@@ -123,13 +94,6 @@ async fn drain(nodes: Vec<Node>) -> bool {
     finished
 }
 
-async fn told_to_stop(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-}
-
 fn not_started(error: StartError) -> Failure {
     match error {
         StartError::Rules(mistakes) => {
@@ -138,7 +102,7 @@ fn not_started(error: StartError) -> Failure {
                 .next("mend them and try again; `leasehold rules lint` finds them without starting a node")
         }
         StartError::Bind { field, addr, ref source } => {
-            let next = bind_step(field, source);
+            let next = bind_step(field, &[("clients.listen", "--http"), ("admin.listen", "--admin")], source);
             Failure::error(anyhow::Error::new(error).context(format!("cannot listen on {addr}"))).next(next)
         }
         StartError::ReadRules { .. } | StartError::Secret { .. } | StartError::Setting { .. } => {
@@ -146,18 +110,4 @@ fn not_started(error: StartError) -> Failure {
         }
         StartError::Cluster(_) | StartError::System { .. } => Failure::error(error),
     }
-}
-
-fn bind_step(field: &str, source: &std::io::Error) -> String {
-    let flag = match field {
-        "clients.listen" => "--http",
-        "admin.listen" => "--admin",
-        _ => return format!("choose another address with {field} in the configuration"),
-    };
-    if source.kind() == std::io::ErrorKind::AddrInUse {
-        return format!(
-            "another process has it; choose another with {flag} 127.0.0.1:PORT (in a configuration: {field})"
-        );
-    }
-    format!("choose another address with {flag} (in a configuration: {field})")
 }

@@ -84,6 +84,7 @@ async fn status<D: Admin>(State(admin): State<Arc<D>>) -> Response {
         "version": status.version,
         "ready": ready,
         "reason": reason,
+        "degraded": status.degraded,
         "uptime_ms": status.uptime.millis_ceil(),
         "keys": status.keys,
         "allowed": status.allowed,

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::activity::{Activity, Answering, Watched};
@@ -15,6 +14,7 @@ use super::door::Door;
 use super::guard::Guard;
 use super::inline::InlineFirst;
 use super::limits::ServerLimits;
+use super::listener::Connection;
 
 /// What every HTTP/2 client sends first.
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -32,8 +32,6 @@ const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 /// Bytes of a response held for a stream whose peer doesn't read. Beyond: the response's body waits.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
-/// When the kernel asks a silent peer whether it is there.
-const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// How often a drain looks whether a connection is still busy. One that wasn't in all that time, because it idles or never
 /// ended its headers, is closed.
@@ -45,14 +43,14 @@ enum Protocol {
 }
 
 /// Serves one connection to its end, or until `draining` and what was in flight is done. `false`: that had to be cut off.
-pub(super) async fn run<D: Door>(
-    stream: TcpStream,
+pub(super) async fn run<D: Door, S: Connection>(
+    stream: S,
     peer: SocketAddr,
     guard: Arc<Guard<D>>,
     limits: &ServerLimits,
     draining: CancellationToken,
 ) -> bool {
-    if let Err(error) = set_options(&stream) {
+    if let Err(error) = stream.set_options() {
         tracing::debug!(%error, %peer, "socket options");
     }
     let protocol = tokio::select! {
@@ -98,14 +96,8 @@ pub(super) async fn run<D: Door>(
     }
 }
 
-fn set_options(stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let keepalive = socket2::TcpKeepalive::new().with_time(TCP_KEEPALIVE);
-    socket2::SockRef::from(stream).set_tcp_keepalive(&keepalive)
-}
-
 /// Looks at the first bytes without taking them. `None`: the peer hung up.
-async fn protocol(stream: &TcpStream) -> Option<Protocol> {
+async fn protocol(stream: &impl Connection) -> Option<Protocol> {
     let mut first = [0; PREFACE.len()];
     let mut pause = PREFACE_PAUSE;
     loop {

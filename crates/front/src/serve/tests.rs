@@ -24,6 +24,7 @@ use tonic::transport::Channel;
 use super::*;
 use crate::http::HttpConfig;
 use crate::testing::Fake;
+use tokio::net::TcpListener;
 
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(10);

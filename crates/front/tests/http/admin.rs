@@ -97,6 +97,7 @@ impl Admin for Operated {
             over_limit: 9,
             unavailable: 10,
             state_hash: Some(0xabc),
+            degraded: Some("no node".into()),
         }
     }
 
@@ -193,6 +194,7 @@ async fn status_is_told_with_the_reason_for_being_away() {
     let decided = ["allowed", "over_limit", "unavailable"].map(|verdict| &status[verdict]);
     assert_eq!(decided, [&json!(8), &json!(9), &json!(10)]);
     assert_eq!(status["state_hash"], "00000000000000000000000000000abc");
+    assert_eq!(status["degraded"], "no node");
     assert_eq!(get("/readyz").await.status, 503);
     assert_eq!(get("/livez").await.status, 200);
     assert!(get("/").await.body.contains("/v1/rules:validate"));

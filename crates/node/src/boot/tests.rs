@@ -38,8 +38,9 @@ fn one_secret_gives_the_same_names_at_each_start_and_none_gives_others() {
 
 #[test]
 fn the_default_configuration_takes_in_what_the_doors_do_by_default() {
-    let limits = client_limits(&Config::default());
-    assert_eq!(limits, ServerLimits::default());
+    let config = Config::default();
+    let limits = doors::client_limits(&config.intake, config.drain_seconds);
+    assert_eq!(limits, leasehold_front::ServerLimits::default());
     let bounds = shard_bounds(&CountersConfig::default());
     assert_eq!(bounds, Bounds::default());
 }

@@ -1,26 +1,16 @@
 //! From YAML text to a checked configuration, or to the mistake with its place and its fix.
 
-use std::net::SocketAddr;
-
+use leasehold_service::config::read::{
+    DoorPlace, Location, Mistake, Placed, check_door, parse, place, places, same,
+};
 use serde::Deserialize;
-use serde_saphyr::{Location, Spanned};
 
 use super::{ClusterConfig, Config, ConfigError};
 
 pub(super) fn config(file: &str, text: &str) -> Result<Config, ConfigError> {
-    let config = parse(file, text)?;
-    let places = Places::find(text);
-    let found = check(&config, &places);
-    found.map_err(|Mistake { field, place, message, fix }| located(file, place, field, message, fix))?;
+    let config = parse(file, text, "rules: rules.yaml")?;
+    check(&config, &Places::find(text)).map_err(|mistake| mistake.in_file(file))?;
     Ok(config)
-}
-
-/// What is wrong only beside other fields.
-struct Mistake {
-    field: &'static str,
-    place: Option<Location>,
-    message: String,
-    fix: String,
 }
 
 fn check(config: &Config, places: &Places) -> Result<(), Mistake> {
@@ -70,68 +60,6 @@ fn check_cluster(config: &Config, cluster: &ClusterConfig, places: &ClusterPlace
     Ok(())
 }
 
-/// Whether two doors would be one. Port 0 takes any.
-fn same(one: SocketAddr, other: SocketAddr) -> bool {
-    one == other && one.port() != 0
-}
-
-fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
-    let mut field = String::new();
-    let read = serde_saphyr::with_deserializer_from_str(text, |deserializer| {
-        serde_path_to_error::deserialize::<_, Option<Config>>(deserializer).map_err(|error| {
-            field = error.path().to_string();
-            error.into_inner()
-        })
-    });
-    match read {
-        Ok(config) => Ok(config.unwrap_or_default()),
-        Err(error) => Err(from_yaml_error(file, &field, &error)),
-    }
-}
-
-fn from_yaml_error(file: &str, field: &str, error: &serde_saphyr::Error) -> ConfigError {
-    let error = error.without_snippet();
-    let text = error.render();
-    // The place has fields of its own.
-    let text = text.split(" at line ").next().unwrap_or(&text);
-    let text = text.lines().next().unwrap_or(text).trim_end_matches(['.', ':']);
-    let text = match text {
-        "expected mapping start" => "expected fields, such as `rules: rules.yaml`",
-        "invalid i128" => "not a whole number",
-        text => text.split(", set DuplicateKeyPolicy").next().unwrap_or(text),
-    };
-    let (message, fix) = match (text.split_once("; "), text.split_once(", expected ")) {
-        (Some((message, fix)), _) => (message, fix.to_owned()),
-        (None, Some((message, choices))) => (message, format!("use {choices}")),
-        (None, None) => (text, String::new()),
-    };
-    located(file, error.location(), field.trim_end_matches(".?"), message.to_owned(), fix)
-}
-
-/// A door that other machines reach must say that it knows: nothing here encrypts.
-fn check_door(
-    field: &'static str,
-    place: Option<Location>,
-    listen: SocketAddr,
-    plaintext: bool,
-) -> Result<(), Mistake> {
-    if listen.ip().is_loopback() || plaintext {
-        return Ok(());
-    }
-    Err(Mistake {
-        field,
-        place,
-        message: format!("{listen} is reached by other machines, unencrypted"),
-        fix: "listen on loopback (127.0.0.1), or say plaintext: true beside it".to_owned(),
-    })
-}
-
-fn located(file: &str, at: Option<Location>, field: &str, message: String, fix: String) -> ConfigError {
-    let (line, column) = at.map_or((0, 0), |at| (at.line(), at.column()));
-    let field = if field == "." || field == "?" { "" } else { field };
-    ConfigError { file: file.to_owned(), line, column, field: field.to_owned(), message, fix }
-}
-
 /// Where the fields stand that are checked against others.
 #[derive(Default)]
 struct Places {
@@ -153,26 +81,20 @@ impl Places {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct File {
-            clients: Option<Door>,
-            admin: Option<Door>,
-            key_secret_file: Option<Spanned<String>>,
+            clients: Option<DoorPlace>,
+            admin: Option<DoorPlace>,
+            key_secret_file: Option<Placed>,
             cluster: Option<Cluster>,
         }
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Cluster {
-            name: Option<Spanned<String>>,
-            peers: Option<Door>,
-            gossip: Option<Door>,
+            name: Option<Placed>,
+            peers: Option<DoorPlace>,
+            gossip: Option<DoorPlace>,
         }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Door {
-            listen: Option<Spanned<String>>,
-        }
-        let file: File = serde_saphyr::from_str::<Option<File>>(text).ok().flatten().unwrap_or_default();
-        let place = |text: Option<Spanned<String>>| text.map(|text| text.referenced);
-        let listen = |door: Option<Door>| place(door.and_then(|door| door.listen));
+        let file: File = places(text);
+        let listen = |door: Option<DoorPlace>| door.and_then(DoorPlace::listen);
         let cluster = file.cluster.unwrap_or_default();
         Self {
             clients: listen(file.clients),

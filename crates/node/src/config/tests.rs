@@ -2,6 +2,8 @@
 
 mod cluster;
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 /// Asserts what a configuration is answered with, but for the file's name.

@@ -6,7 +6,7 @@ use leasehold_shard::Bounds;
 
 use super::*;
 use crate::authority::LocalAuthority;
-use crate::logging::kept::Log;
+use crate::kept::Log;
 use crate::metrics::Totals;
 use crate::rules::{FileRules, Source};
 

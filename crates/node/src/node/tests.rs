@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::config::DevOptions;
-use crate::logging::kept::Log;
+use crate::kept::Log;
 
 /// The built-in examples on ports of their own.
 async fn dev() -> Node {

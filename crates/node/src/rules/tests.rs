@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::files::Reload;
 use super::*;
 use crate::authority::LocalAuthority;
-use crate::logging::kept::Log;
+use crate::kept::Log;
 
 /// An event or a poll comes within this, on a busy machine too.
 const NOTICED_WITHIN: Nanos = Nanos::from_secs(15);

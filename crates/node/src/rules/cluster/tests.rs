@@ -5,7 +5,7 @@ use leasehold_model::Stamp;
 use leasehold_placement::{Placement, ShardMap};
 
 use super::*;
-use crate::logging::kept::Log;
+use crate::kept::Log;
 
 /// A control group without rules.
 fn control() -> Control {

@@ -49,7 +49,10 @@ pub fn init(config: &LogConfig) -> Result<(), LogError> {
 }
 
 /// Whether `level` is one.
-pub(crate) fn check_level(level: &str) -> Result<(), LogError> {
+///
+/// # Errors
+/// It isn't.
+pub fn check_level(level: &str) -> Result<(), LogError> {
     filter(level).map(drop)
 }
 
@@ -99,6 +102,3 @@ mod tests {
         }
     }
 }
-
-#[cfg(test)]
-pub(crate) mod kept;

@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 use leasehold_model::{BootTime, Nanos};
 use parking_lot::Mutex;
 
-use crate::clock;
-
 /// How often at most the log says so of one domain.
 const LOG_PERIOD: Nanos = Nanos::from_secs(60);
 
 /// When the log last said of which domain that it is full. Only domains with rules come here, and what was said longer
 /// ago than a period is forgotten, so that it stays small.
 #[derive(Debug, Default)]
-pub(crate) struct Fullness(Mutex<BTreeMap<String, BootTime>>);
+pub struct Fullness(Mutex<BTreeMap<String, BootTime>>);
 
 impl Fullness {
-    /// Notes a request that found no room for a counter.
-    pub(crate) fn note(&self, domain: &str) {
-        if self.is_due(domain, clock::boot()) {
+    /// Notes a request that found no room for a counter at `now`.
+    pub fn note(&self, domain: &str, now: BootTime) {
+        if self.is_due(domain, now) {
             tracing::warn!(
                 domain,
                 "no room for new counters: their rules' on_unavailable stands in; raise counters.keys_per_domain_max or \

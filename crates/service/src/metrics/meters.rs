@@ -26,7 +26,7 @@ pub(super) struct RuleFamilies {
 
 /// The counters of the rules in force.
 #[derive(Debug, Default)]
-pub(crate) struct RuleMeters {
+pub struct RuleMeters {
     /// By the rule's address, ascending. The rule set that holds these also holds the rules: addresses stay theirs.
     rules: Vec<(usize, RuleMeter)>,
     /// By domain, ascending: limits that came with a request have no rule in the set.

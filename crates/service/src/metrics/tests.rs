@@ -24,8 +24,8 @@ fn series(metrics: &Metrics, rule: &str) -> Vec<String> {
 
 #[test]
 fn every_rule_has_its_series_from_the_start() {
-    let metrics = Metrics::new();
-    metrics.meters(&book(1, "  - { name: a, limit: 1/s, on_unavailable: deny }\n"));
+    let metrics = Metrics::new(Registry::default(), "Counters held");
+    let _meters = metrics.meters(&book(1, "  - { name: a, limit: 1/s, on_unavailable: deny }\n"));
     assert_eq!(
         series(&metrics, "a"),
         [
@@ -47,7 +47,7 @@ fn every_rule_has_its_series_from_the_start() {
 
 #[test]
 fn a_rule_that_is_gone_takes_its_series_along_and_others_keep_theirs() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(Registry::default(), "Counters held");
     let old = book(1, "  - { name: a, limit: 1/s }\n  - { name: b, limit: 1/s }\n");
     let new = book(2, "  - { name: b, limit: 1/s, shadow: true }\n");
     let (before, after) = (metrics.meters(&old), metrics.meters(&new));
@@ -61,7 +61,7 @@ fn a_rule_that_is_gone_takes_its_series_along_and_others_keep_theirs() {
 
 #[test]
 fn a_decision_counts_with_whoever_took_it_and_a_stand_in_is_degraded_as_well() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(Registry::default(), "Counters held");
     let book = book(1, "  - { name: a, limit: 1/s }\n");
     let meters = metrics.meters(&book);
     let rule = &book.domains["d"].rules[0];
@@ -86,7 +86,7 @@ fn a_decision_counts_with_whoever_took_it_and_a_stand_in_is_degraded_as_well() {
 
 #[test]
 fn the_page_tells_the_program_the_process_and_what_is_held() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(Registry::default(), "Counters held");
     metrics.rules_version(RulesVersion(3));
     metrics.reload_accepted();
     metrics.duration.observe(Nanos(300));
@@ -113,7 +113,7 @@ fn the_page_tells_the_program_the_process_and_what_is_held() {
 
 #[test]
 fn a_domain_spelled_wrongly_is_counted() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::new(Registry::default(), "Counters held");
     metrics.unmatched(false);
     metrics.unmatched(false);
     metrics.unmatched(true);

@@ -1,13 +1,13 @@
-//! Whether traffic should come here: said by whoever starts and stops the node.
+//! Whether traffic should come here: said by whoever starts and stops the process.
 //!
 //! Invariant: a drain is the last word. What is learnt meanwhile, of the cluster or of the rules, doesn't call traffic back.
 
-use leasehold_front::Readiness;
+use leasehold_decide::Readiness;
 use parking_lot::RwLock;
 
 /// Whether traffic should come here.
 #[derive(Debug)]
-pub(crate) struct Gate(RwLock<State>);
+pub struct Gate(RwLock<State>);
 
 #[derive(Debug)]
 struct State {
@@ -17,16 +17,18 @@ struct State {
 
 impl Gate {
     /// Not yet, for this reason.
-    pub(crate) fn closed(reason: &str) -> Self {
+    #[must_use]
+    pub fn closed(reason: &str) -> Self {
         Self(RwLock::new(State { readiness: Readiness::NotReady(reason.to_owned()), draining: false }))
     }
 
-    pub(crate) fn get(&self) -> Readiness {
+    /// What is said now.
+    pub fn get(&self) -> Readiness {
         self.0.read().readiness.clone()
     }
 
-    /// Says so, unless the node is draining. Returns whether it is news.
-    pub(crate) fn set(&self, readiness: Readiness) -> bool {
+    /// Says so, unless the process is draining. Returns whether it is news.
+    pub fn set(&self, readiness: Readiness) -> bool {
         let mut state = self.0.write();
         if state.draining || state.readiness == readiness {
             return false;
@@ -36,7 +38,7 @@ impl Gate {
     }
 
     /// From here on no traffic should come.
-    pub(crate) fn drain(&self) {
+    pub fn drain(&self) {
         *self.0.write() = State { readiness: Readiness::NotReady("draining".to_owned()), draining: true };
     }
 }
