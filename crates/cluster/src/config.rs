@@ -1,5 +1,6 @@
 //! What a node's part in a cluster is started with, checked by whoever reads the configuration.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -44,6 +45,9 @@ pub struct ClusterConfig {
     pub region: String,
     /// Share of the work; 100 is usual.
     pub weight: u32,
+    /// How long what is sent to nodes of another region is held back, by the region: in development and tests, where no way
+    /// is long. Empty: nothing is.
+    pub delays: BTreeMap<String, Duration>,
     /// How many shards the cluster is made with: a power of two.
     pub shards: u32,
     /// Replicas of each.

@@ -214,6 +214,12 @@ impl Cluster {
         self.0.transport.traffic()
     }
 
+    /// How long a message to each node that is connected takes there and back, smoothed.
+    #[must_use]
+    pub fn round_trips(&self) -> Vec<(NodeId, Duration)> {
+        self.0.transport.round_trips()
+    }
+
     /// What gossip sent, heard and dropped since the start.
     #[must_use]
     pub fn gossip_counts(&self) -> leasehold_gossip::Counts {

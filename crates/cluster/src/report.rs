@@ -65,6 +65,8 @@ pub struct MemberReport {
     pub rules: Option<RulesVersion>,
     /// How busy it is, as gossip tells.
     pub load: Option<Load>,
+    /// How long a message from the reporting node to it and back takes; none while that isn't known, and for itself.
+    pub round_trip: Option<Duration>,
 }
 
 /// One group: a shard, or the control group.
@@ -74,6 +76,8 @@ pub struct GroupReport {
     pub shard: Option<ShardId>,
     /// Who serves it; none when nobody said so in time.
     pub leader: Option<NodeId>,
+    /// The region that it is at home in.
+    pub home: Option<Arc<str>>,
     /// Its newest term that anybody told of.
     pub term: u64,
     /// Who should lead it.
@@ -117,7 +121,11 @@ pub(crate) async fn gather(parts: &Arc<Parts>, hashes: bool) -> Report {
     let request = StatusRequest { groups: Vec::new(), hash: hashes };
     let within = if hashes { WITHIN_HASHES } else { WITHIN };
     let statuses = status::ask_all(parts, nodes.collect(), &request, within).await;
-    assemble(parts.name.clone(), &control, &statuses, &(parts.members)())
+    let mut report = assemble(parts.name.clone(), &control, &statuses, &(parts.members)());
+    for member in &mut report.members {
+        member.round_trip = parts.transport.round_trip(member.record.id);
+    }
+    report
 }
 
 fn assemble(name: String, control: &Control, statuses: &Statuses, heard: &Members) -> Report {
@@ -157,6 +165,7 @@ fn members(
             votes: voters.iter().any(|voters| voters.contains(&record.id)),
             rules: heard.map(|member| member.profile.rules),
             load: heard.map(|member| member.profile.load),
+            round_trip: None,
         }
     };
     control.nodes().values().map(member).collect()
@@ -184,6 +193,7 @@ fn group(
     GroupReport {
         shard,
         leader: leader.map(|leader| leader.leader),
+        home: placement.and_then(|placement| placement.home.clone()),
         term: term.unwrap_or_default(),
         preferred: placement.and_then(|placement| placement.leader),
         keys: leading.and_then(|replica| replica.keys),

@@ -25,6 +25,18 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// For voters that are up to 400 ms from each other, there and back: a leader hears often enough to keep its lease, and
+    /// nobody asks to lead because of the way alone.
+    #[must_use]
+    pub fn far_apart() -> Self {
+        Self {
+            lease: Nanos::from_millis(600),
+            election_min: Nanos::from_millis(600),
+            election_max: Nanos::from_millis(1_000),
+            ..Self::default()
+        }
+    }
+
     /// Whether these fit together.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! A cluster as operators see it: members, shards, audit. Plain values; whoever serves them knows no cluster.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leasehold_model::{Epoch, NodeId, RulesVersion, Stamp};
 
@@ -60,6 +61,8 @@ pub struct MemberStatus {
     pub keys: Option<u64>,
     /// The rules by which it decides. `None`: it didn't say.
     pub rules_version: Option<RulesVersion>,
+    /// How long a message from the node that answers to it and back takes. `None`: it isn't known.
+    pub round_trip: Option<Duration>,
 }
 
 /// Whether a node may hold replicas.
@@ -80,6 +83,8 @@ pub struct GroupStatus {
     pub leader: Option<NodeId>,
     /// Who should, while it can.
     pub preferred: Option<NodeId>,
+    /// The region whose nodes hold it. `None`: it is at home nowhere.
+    pub home: Option<String>,
     /// Counters, as its leader has them. `None`: nobody leads.
     pub keys: Option<u64>,
     /// Ascending by node.
@@ -145,6 +150,14 @@ pub struct AuditEntry {
     pub by: Arc<str>,
     /// What changed.
     pub what: Arc<str>,
+}
+
+impl MemberStatus {
+    /// The round trip in whole microseconds.
+    #[must_use]
+    pub fn round_trip_micros(&self) -> Option<u64> {
+        self.round_trip.map(|took| u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
+    }
 }
 
 impl Standing {

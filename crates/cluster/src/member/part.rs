@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_consensus::election::Timing;
 use leasehold_consensus::runner::{CreateError, Runner, RunnerConfig};
 use leasehold_consensus::types::GroupId;
 use leasehold_control::NodeRecord;
@@ -141,6 +142,7 @@ async fn open_runner(inner: &Arc<Inner>) -> Result<Runner, StartError> {
     })?;
     let ending = inner.fatal.clone();
     let config = RunnerConfig {
+        control_timing: Timing::far_apart(),
         snapshot_every: inner.config.snapshot_every,
         keep_entries: inner.config.keep_entries,
         ..RunnerConfig::new(

@@ -62,6 +62,7 @@ pub(super) async fn start(
         tasks: TaskTracker::new(),
         stop,
     });
+    hold_back(&inner);
     match begin(&inner).await {
         Ok(()) => Ok(inner),
         Err(error) => {
@@ -69,6 +70,19 @@ pub(super) async fn start(
             Err(error)
         }
     }
+}
+
+/// Holds messages to other regions back as configured, as far as it is known who is in them.
+fn hold_back(inner: &Arc<Inner>) {
+    if inner.config.delays.is_empty() {
+        return;
+    }
+    let (delays, control) = (inner.config.delays.clone(), inner.control.subscribe());
+    inner.transport.hold_back(Arc::new(move |node| {
+        let control = control.borrow();
+        let region = control.nodes().get(&node).map(|record| &*record.region);
+        region.and_then(|region| delays.get(region)).copied().unwrap_or_default()
+    }));
 }
 
 /// A member goes on at once, so that what it can't read back is told before anything else; others look for a cluster.

@@ -3,5 +3,6 @@
 mod forming;
 mod full;
 mod joining;
+mod regions;
 pub(crate) mod support;
 mod trouble;

@@ -5,6 +5,7 @@
 //! they have.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use leasehold_consensus::types::GroupId;
 use leasehold_control::Command;
@@ -62,12 +63,19 @@ fn voters(view: &View<'_>, group: &GroupView) -> Option<Change> {
     }
 }
 
-/// Those that should vote: as if the control group were one shard.
+/// Those that should vote: as if the control group were one shard that is at home nowhere, spread over regions where there
+/// are several: no region's loss takes it from the others.
 fn wanted_voters(view: &View<'_>, voters: &BTreeSet<NodeId>) -> Option<BTreeSet<NodeId>> {
     let layout = Layout { shards: Shards::new(1).ok()?, replicas: view.replicas() };
     let now = Placement { home: None, replicas: voters.iter().copied().collect(), leader: None };
     let before = ShardMap { shards: vec![now], ..ShardMap::default() };
-    let map = assign(&layout, &view.control.members(), &before).ok()?;
+    let mut members = view.control.members();
+    let regions: BTreeSet<_> =
+        members.iter().filter(|member| member.eligible()).map(|member| &member.region).collect();
+    if regions.len() > 1 {
+        members.iter_mut().for_each(|member| member.zone = Arc::clone(&member.region));
+    }
+    let map = assign(&layout, &members, &before).ok()?;
     map.shards.first().map(|placement| placement.replicas.iter().copied().collect())
 }
 

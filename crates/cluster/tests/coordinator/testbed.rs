@@ -90,6 +90,7 @@ impl Testbed {
             gossip_key: GossipKey::from_bytes([7; 32]),
             gossip_key_other: None,
             zone: String::new(),
+            delays: std::collections::BTreeMap::new(),
             region: String::new(),
             weight: 100,
             shards: 8,

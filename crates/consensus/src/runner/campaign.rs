@@ -10,6 +10,7 @@ use leasehold_model::{Nanos, NodeId};
 use leasehold_wire::raft;
 use tokio::task::JoinSet;
 
+use super::contact::ROUND_TRIP_MAX;
 use super::group::Group;
 use super::messages;
 use crate::clock;
@@ -17,7 +18,7 @@ use crate::election::{Opinion, Verdict, tally};
 use crate::transport::{Kind, Transport};
 use crate::types::GroupId;
 
-/// Voters that don't answer in this time have no opinion.
+/// Voters that don't answer in this time, and in the time that a message there and back takes, have no opinion.
 const ASK_MAX: Duration = Duration::from_millis(150);
 /// The longest that a voter's word that it hears a leader is believed without asking again.
 const LEADER_FOR_MS_MAX: u64 = 10_000;
@@ -51,7 +52,10 @@ async fn ask(group: &Group) -> Verdict {
         asked.spawn(async move { (voter, opinion(&transport, id, voter, question).await) });
     }
     // Its own promise holds as well: a leader that only this replica heard may serve until it is over.
-    let own = Opinion { leader_for: group.contact.promised_for(clock::now()), behind: false };
+    let own = Opinion {
+        leader_for: group.contact.promised_for(clock::now(), group.candidate_for()),
+        behind: false,
+    };
     let mut opinions = BTreeMap::from([(group.me, own)]);
     let mut verdict = tally(&voter_sets, &opinions);
     while let Some(answer) = asked.join_next().await {
@@ -72,7 +76,8 @@ async fn opinion(
     voter: u64,
     question: bytes::Bytes,
 ) -> Option<Opinion> {
-    let answer = transport.call(NodeId(voter), Kind::PRE_VOTE, group, question, ASK_MAX).await.ok()?;
+    let within = ASK_MAX + transport.round_trip(NodeId(voter)).unwrap_or_default().min(ROUND_TRIP_MAX);
+    let answer = transport.call(NodeId(voter), Kind::PRE_VOTE, group, question, within).await.ok()?;
     let reply: raft::PreVoteReply = raft::decode(answer).ok()?;
     // A peer can put a question off for a while, not for ever.
     let leader_for = Nanos::from_millis(reply.leader_for_ms.min(LEADER_FOR_MS_MAX));

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use leasehold_model::{Nanos, Stamp};
 use parking_lot::Mutex;
@@ -12,8 +13,12 @@ use parking_lot::Mutex;
 /// A leader's lease is shorter than its voters' by one part in so many: more than two clocks of one group drift apart.
 const MARGIN_PARTS: u64 = 10;
 
-/// A candidate gets so long to win before anybody is told that there is no leader: two at a time would undo each other.
+/// A candidate gets so long, and the time that a message to the farthest voter and back takes, to win before anybody is told
+/// that there is no leader: two at a time would undo each other.
 pub(super) const CANDIDATE: Nanos = Nanos::from_millis(150);
+
+/// A way there and back that takes longer counts as this: a peer that is stopped keeps nobody waiting.
+pub(super) const ROUND_TRIP_MAX: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Debug)]
@@ -73,11 +78,12 @@ impl Contact {
         (self.heard(), self.yielded.load(Ordering::Relaxed))
     }
 
-    /// How long from now on this replica wants nobody to be elected: a leader has its promise, or a candidate its vote.
-    pub(super) fn promised_for(&self, now: Stamp) -> Nanos {
+    /// How long from now on this replica wants nobody to be elected: a leader has its promise, or a candidate, which gets
+    /// `candidate` to win, its vote.
+    pub(super) fn promised_for(&self, now: Stamp, candidate: Nanos) -> Nanos {
         let after = |at: Stamp, time| if at == Stamp::ZERO { at } else { at.after(time) };
         let voted = Stamp(self.voted.load(Ordering::Relaxed));
-        after(self.heard(), self.lease).max(after(voted, CANDIDATE)).max(self.promised).since(now)
+        after(self.heard(), self.lease).max(after(voted, candidate)).max(self.promised).since(now)
     }
 
     /// How long from now on this replica votes for nobody because it was restarted.

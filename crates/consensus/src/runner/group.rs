@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold_model::{NodeId, Stamp};
+use leasehold_model::{Nanos, NodeId, Stamp};
 use openraft::metrics::RaftServerMetrics;
 use openraft::storage::RaftLogStorageExt;
 use openraft::{
@@ -17,7 +17,7 @@ use openraft::{
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 
-use super::contact::Contact;
+use super::contact::{CANDIDATE, Contact, ROUND_TRIP_MAX};
 use super::network::Network;
 use super::receive::Receiving;
 use super::snapshots::SnapshotDir;
@@ -68,7 +68,7 @@ impl Group {
         machine: Box<dyn Machine>,
         transport: &Transport,
     ) -> Result<Arc<Self>, CreateError> {
-        let dir = config.group_dir(id);
+        let (dir, timing) = (config.group_dir(id), config.timing_of(id));
         let stored = log.state(id);
         let led = stored.vote.filter(|vote| vote.committed && vote.node == config.node.0);
         let resumed = led.zip(stored.last).map(|(vote, last)| Resumed { term: vote.term, last: last.index });
@@ -89,11 +89,11 @@ impl Group {
         }
         let now = clock::now();
         let promised = if stored.vote.is_some_and(|vote| vote != log::Vote::default()) {
-            now.after(config.timing.lease)
+            now.after(timing.lease)
         } else {
             Stamp::ZERO
         };
-        let contact = Arc::new(Contact::new(config.timing.lease, promised));
+        let contact = Arc::new(Contact::new(timing.lease, promised));
         let network = Network { transport: transport.clone(), group: id, contact: Arc::clone(&contact) };
         let raft_config = Arc::new(raft_config(config, id));
         let raft = Raft::new(me, raft_config, network, store, machine.clone()).await;
@@ -107,7 +107,7 @@ impl Group {
             transport: transport.clone(),
             machine,
             contact,
-            election: Mutex::new(Election::new(config.timing, seed, false, now)),
+            election: Mutex::new(Election::new(timing, seed, false, now)),
             proposals: Semaphore::new(PROPOSALS_MAX),
             receiving: tokio::sync::Mutex::default(),
             leadership: watch::Sender::default(),
@@ -136,6 +136,15 @@ impl Group {
     /// The voters; two sets while they change.
     pub(super) fn voter_sets(&self) -> Vec<BTreeSet<u64>> {
         self.server.borrow().membership_config.membership().get_joint_config().clone()
+    }
+
+    /// How long a candidate gets to win: see [`CANDIDATE`].
+    pub(super) fn candidate_for(&self) -> Nanos {
+        let voters = self.voter_sets().into_iter().flatten().filter(|voter| *voter != self.me);
+        let ways = voters.filter_map(|voter| self.transport.round_trip(NodeId(voter)));
+        let farthest = ways.max().unwrap_or_default().min(ROUND_TRIP_MAX);
+        let farthest = u64::try_from(farthest.as_nanos()).unwrap_or(u64::MAX);
+        Nanos(CANDIDATE.0.saturating_add(farthest))
     }
 
     /// The newest vote that this replica knows.
@@ -234,7 +243,7 @@ async fn found(store: &mut GroupStore, founders: &BTreeSet<u64>) -> Result<(), C
 }
 
 fn raft_config(config: &RunnerConfig, group: GroupId) -> Config {
-    let lease_ms = config.timing.lease.millis_ceil();
+    let lease_ms = config.timing_of(group).lease.millis_ceil();
     // Groups take their snapshots at different times.
     let spread = config.snapshot_every / 8 * u64::from(group.0 % 8);
     Config {

@@ -71,6 +71,8 @@ pub struct RunnerConfig {
     pub dir: PathBuf,
     /// Heartbeats, leases and elections. The same on every node.
     pub timing: Timing,
+    /// The same for the control group, whose voters may be far from each other; with the same heartbeat.
+    pub control_timing: Timing,
     /// A snapshot is taken after about so many entries.
     pub snapshot_every: u64,
     /// Entries that are kept although a snapshot has them: a follower that misses no more than these needs no snapshot.
@@ -89,11 +91,16 @@ impl RunnerConfig {
             node,
             dir,
             timing: Timing::default(),
+            control_timing: Timing::default(),
             snapshot_every: 20_000,
             keep_entries: 5_000,
             seed,
             on_fatal,
         }
+    }
+
+    fn timing_of(&self, group: GroupId) -> Timing {
+        if group == GroupId::CONTROL { self.control_timing } else { self.timing }
     }
 
     fn group_dir(&self, group: GroupId) -> PathBuf {
@@ -167,6 +174,7 @@ impl Runner {
         machines: Machines,
     ) -> Result<Self, CreateError> {
         config.timing.check().map_err(CreateError::Timing)?;
+        config.control_timing.check().map_err(CreateError::Timing)?;
         let inner = Arc::new(Inner {
             config,
             log,

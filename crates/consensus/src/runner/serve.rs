@@ -12,7 +12,6 @@ use openraft::raft::{AppendEntriesResponse, VoteResponse};
 use openraft::{Snapshot, Vote};
 
 use super::campaign::campaign;
-use super::contact::CANDIDATE;
 use super::group::Group;
 use super::receive::Receiving;
 use super::{Inner, messages};
@@ -92,7 +91,7 @@ fn pre_vote(group: &Group, from: NodeId, payload: Bytes) -> Served {
     let now = clock::now();
     let (theirs, ours) = (request.last.map(messages::to_log_id), group.last_log());
     let mut leader_for = if !group.leads() {
-        group.contact.promised_for(now)
+        group.contact.promised_for(now, group.candidate_for())
     } else if group.serves(now) {
         // Alive: whoever asks has only lost sight of it.
         group.contact.lease()
@@ -103,7 +102,7 @@ fn pre_vote(group: &Group, from: NodeId, payload: Bytes) -> Served {
         if group.me < from.0 {
             group.contact.yield_to();
         } else if theirs == ours && group.election.lock().is_asking() {
-            leader_for = CANDIDATE;
+            leader_for = group.candidate_for();
         }
     }
     let reply = raft::PreVoteReply { leader_for_ms: leader_for.millis_ceil(), behind: theirs < ours };

@@ -15,12 +15,14 @@ use parking_lot::Mutex;
 use rand::Rng;
 use tokio::net::TcpStream;
 use tokio::sync::{oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::delay::Way;
 use super::frame::Frame;
 use super::hello::{self, HelloError};
-use super::pump::{FrameReader, PumpError, Queue, write_frames};
+use super::pump::{FrameReader, PumpError, Queue, Showing, write_frames};
+use super::round_trip::Pings;
 use super::stream::{ReadHalf, SecureStream};
 use super::{CallError, Identity, Inner, Kind, PeerEvent};
 use crate::types::GroupId;
@@ -47,6 +49,7 @@ pub(super) struct Link {
 struct Session {
     queue: Queue,
     next_id: AtomicU64,
+    pings: Pings,
     /// None when the connection has ended.
     waiting: Mutex<Option<Waiting>>,
 }
@@ -78,6 +81,11 @@ impl Link {
 
     pub(super) fn is_up(&self) -> bool {
         self.session.lock().is_some()
+    }
+
+    /// How long a message there and back takes; none while there is no connection, or no answer on it yet.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.session.lock().as_ref()?.pings.round_trip()
     }
 
     pub(super) async fn call(
@@ -128,14 +136,16 @@ impl Link {
         severed: watch::Receiver<u64>,
     ) -> PumpError {
         let SecureStream { reader, writer, .. } = stream;
-        let (queue, frames) = Queue::new();
+        let way = inner.way(Some(node));
+        let (queue, frames) = Queue::new(way.clone());
         let session = Arc::new(Session::new(queue));
+        let showing = Some(Showing { pings: &session.pings, way });
         let _guard = SessionGuard { link: self, session: &session };
         *self.session.lock() = Some(Arc::clone(&session));
         inner.tell(PeerEvent::Up(node));
         let error = tokio::select! {
             error = session.receive(reader) => error,
-            written = write_frames(frames, writer, true, &inner.written) => written.err().unwrap_or(PumpError::Closed),
+            written = write_frames(frames, writer, showing, &inner.written) => written.err().unwrap_or(PumpError::Closed),
             () = inner.closing(severed) => PumpError::Closed,
         };
         inner.tell(PeerEvent::Down(node));
@@ -158,7 +168,8 @@ impl Drop for SessionGuard<'_> {
 
 impl Session {
     fn new(queue: Queue) -> Self {
-        Self { queue, next_id: AtomicU64::new(1), waiting: Mutex::new(Some(Waiting::new())) }
+        let (next_id, pings) = (AtomicU64::new(1), Pings::default());
+        Self { queue, next_id, pings, waiting: Mutex::new(Some(Waiting::new())) }
     }
 
     async fn call(
@@ -195,7 +206,7 @@ impl Session {
         loop {
             match reader.next().await {
                 Ok(Frame::Reply { id, outcome }) => self.finish(id, outcome.map_err(CallError::from)),
-                Ok(Frame::Pong) => {}
+                Ok(Frame::Pong) => self.pings.answered(Instant::now()),
                 Ok(Frame::Call { .. } | Frame::Ping) => {
                     return io::Error::other("the answering side doesn't call").into();
                 }
@@ -248,12 +259,13 @@ pub(super) async fn call_address(
     });
     let (answered, SecureStream { reader, writer, .. }) =
         connected.await.map_err(|_| CallError::Unreachable)?.map_err(|_| CallError::Unreachable)?;
-    let (queue, frames) = Queue::new();
+    let (queue, frames) = Queue::new(Way::default());
     let session = Session::new(queue);
+    let showing = Some(Showing { pings: &session.pings, way: Way::default() });
     let outcome = tokio::select! {
         outcome = session.call(kind, GroupId::CONTROL, payload, within) => outcome,
         _ = session.receive(reader) => Err(CallError::Lost),
-        _ = write_frames(frames, writer, true, &inner.written) => Err(CallError::Lost),
+        _ = write_frames(frames, writer, showing, &inner.written) => Err(CallError::Lost),
     };
     Ok((answered, outcome?))
 }

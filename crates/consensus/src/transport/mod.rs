@@ -7,10 +7,12 @@
 //! A connection opens with a `hello`, then carries `frame`s both ways through the two loops of `pump`. `link` is the
 //! calling side of one peer, `server` the answering side of all.
 
+mod delay;
 mod frame;
 mod hello;
 mod link;
 mod pump;
+mod round_trip;
 mod server;
 mod stream;
 
@@ -20,8 +22,8 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,9 +37,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::types::GroupId;
+use delay::Way;
 use link::Link;
 use pump::Written;
 
+pub use delay::Delays;
 pub use frame::FRAME_BYTES_MAX;
 pub use stream::{Plain, ReadHalf, Secure, SecureStream, Wrapped, WriteHalf};
 
@@ -258,6 +262,7 @@ struct Inner {
     stop: CancellationToken,
     address: SocketAddr,
     written: Written,
+    delays: OnceLock<Delays>,
     #[cfg(test)]
     isolated: std::sync::atomic::AtomicBool,
 }
@@ -286,6 +291,7 @@ impl Transport {
             stop: CancellationToken::new(),
             address: listener.local_addr()?,
             written: Written::default(),
+            delays: OnceLock::new(),
             #[cfg(test)]
             isolated: false.into(),
         });
@@ -341,6 +347,26 @@ impl Transport {
     #[must_use]
     pub fn peers(&self) -> Vec<(NodeId, bool)> {
         self.0.links.lock().iter().map(|(node, link)| (*node, link.is_up())).collect()
+    }
+
+    /// How long a message to a node and back takes, smoothed; none while it isn't known.
+    #[must_use]
+    pub fn round_trip(&self, node: NodeId) -> Option<Duration> {
+        self.0.links.lock().get(&node)?.round_trip()
+    }
+
+    /// The same of every node of which it is known.
+    #[must_use]
+    pub fn round_trips(&self) -> Vec<(NodeId, Duration)> {
+        let links = self.0.links.lock();
+        links.iter().filter_map(|(node, link)| Some((*node, link.round_trip()?))).collect()
+    }
+
+    /// Has what is sent to nodes held back, on connections made from now on, as a long way to them would. Once; for trying
+    /// things out.
+    pub fn hold_back(&self, delays: Delays) {
+        // Told twice, the first word holds.
+        let _ = self.0.delays.set(delays);
     }
 
     /// Connections made and broken from now on.
@@ -411,6 +437,10 @@ impl Transport {
 }
 
 impl Inner {
+    fn way(&self, to: Option<NodeId>) -> Way {
+        Way::to(to, self.delays.get().cloned())
+    }
+
     /// Done when every connection has to close.
     async fn closing(&self, mut severed: watch::Receiver<u64>) {
         tokio::select! {

@@ -11,10 +11,12 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::CallError;
+use super::delay::Way;
 use super::frame::{Frame, FrameError};
+use super::round_trip::Pings;
 use super::stream::{ReadHalf, WriteHalf};
 
 /// About how many bytes one write carries: more frames wait for the next.
@@ -40,35 +42,41 @@ const QUEUE_KIB_MAX: u32 = 64 << 10;
 pub(super) struct Queue {
     sender: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
+    way: Way,
 }
 
 /// A frame and the room it takes until it is written.
 pub(super) struct Queued {
     frame: Frame,
+    /// When it may be written; none: at once.
+    due: Option<Instant>,
     _room: Option<OwnedSemaphorePermit>,
 }
 
 impl Queue {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Queued>) {
+    pub(super) fn new(way: Way) -> (Self, mpsc::Receiver<Queued>) {
         let (sender, receiver) = mpsc::channel(QUEUE_FRAMES_MAX);
-        (Self { sender, room: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)) }, receiver)
+        (Self { sender, room: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)), way }, receiver)
     }
 
     /// Queues a frame if there is room now.
     pub(super) fn try_send(&self, frame: Frame) -> Result<(), CallError> {
         let room = Arc::clone(&self.room).try_acquire_many_owned(kib(&frame));
         let room = Some(room.map_err(|_| CallError::Overloaded)?);
-        self.sender.try_send(Queued { frame, _room: room }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => CallError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => CallError::Unreachable,
-        })
+        self.sender.try_send(Queued { frame, due: self.way.due(), _room: room }).map_err(
+            |error| match error {
+                mpsc::error::TrySendError::Full(_) => CallError::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => CallError::Unreachable,
+            },
+        )
     }
 
     /// Queues a frame when there is room.
     pub(super) async fn send(&self, frame: Frame) -> Result<(), PumpError> {
         let room = Arc::clone(&self.room).acquire_many_owned(kib(&frame)).await;
         let room = Some(room.map_err(|_| PumpError::Closed)?);
-        self.sender.send(Queued { frame, _room: room }).await.map_err(|_| PumpError::Closed)
+        let queued = Queued { frame, due: self.way.due(), _room: room };
+        self.sender.send(queued).await.map_err(|_| PumpError::Closed)
     }
 }
 
@@ -134,32 +142,47 @@ impl FrameReader {
     }
 }
 
-/// Writes what is queued until the queue is closed. The calling side (`pings`) shows every now and then that it is there.
+/// What a calling side shows that it is there with, and over which way that goes.
+pub(super) struct Showing<'a> {
+    pub(super) pings: &'a Pings,
+    pub(super) way: Way,
+}
+
+/// Writes what is queued until the queue is closed. The calling side pings at the beginning and every now and then.
 pub(super) async fn write_frames(
     mut queue: mpsc::Receiver<Queued>,
     mut half: WriteHalf,
-    pings: bool,
+    showing: Option<Showing<'_>>,
     written: &Written,
 ) -> Result<(), PumpError> {
     let mut taken = Vec::new();
     let mut buffer = BytesMut::new();
-    let mut next_ping = Instant::now() + PING_EVERY;
+    let mut next_ping = Instant::now();
     loop {
-        let count = if pings {
-            timeout_at(next_ping, queue.recv_many(&mut taken, TAKEN_MAX)).await
-        } else {
-            Ok(queue.recv_many(&mut taken, TAKEN_MAX).await)
+        let queued = queue.recv_many(&mut taken, TAKEN_MAX);
+        let count = match &showing {
+            None => Some(queued.await),
+            Some(_) => timeout_at(next_ping, queued).await.ok(),
         };
-        match count {
-            Ok(0) => return Ok(()),
-            Ok(_) => take_company(&mut queue, &mut taken).await,
-            Err(_) => {
-                next_ping = Instant::now() + PING_EVERY;
-                taken.push(Queued { frame: Frame::Ping, _room: None });
+        match (count, &showing) {
+            (Some(0), _) => return Ok(()),
+            (Some(_), _) | (None, None) => take_company(&mut queue, &mut taken).await,
+            (None, Some(Showing { pings, way })) => {
+                let now = Instant::now();
+                next_ping = now + PING_EVERY;
+                pings.sent(now);
+                taken.push(Queued { frame: Frame::Ping, due: way.due(), _room: None });
             }
         }
         let mut frames = 0;
         for queued in taken.drain(..) {
+            if let Some(due) = queued.due.filter(|due| *due > Instant::now()) {
+                if frames > 0 {
+                    written.add(std::mem::take(&mut frames), buffer.len());
+                    write(&mut half, &mut buffer).await?;
+                }
+                sleep_until(due).await;
+            }
             queued.frame.encode(&mut buffer);
             frames += 1;
             if buffer.len() >= WRITE_BYTES {

@@ -81,10 +81,10 @@ async fn serve(inner: Arc<Inner>, stream: TcpStream, strangers: Arc<Semaphore>) 
             Err(_) => return tracing::warn!("too many strangers are connected"),
         },
     };
-    let (queue, frames) = Queue::new();
+    let (queue, frames) = Queue::new(inner.way(from));
     let error = tokio::select! {
         error = receive(&inner, from, reader, queue) => error,
-        written = write_frames(frames, writer, false, &inner.written) => written.err().unwrap_or(PumpError::Closed),
+        written = write_frames(frames, writer, None, &inner.written) => written.err().unwrap_or(PumpError::Closed),
         () = inner.closing(severed) => PumpError::Closed,
     };
     if let Some(node) = from {

@@ -217,6 +217,37 @@ async fn thousands_of_calls_at_once_each_get_their_own_answer() {
 }
 
 #[tokio::test]
+async fn frames_that_are_held_back_keep_their_order_and_cost_no_throughput() {
+    const ONE_WAY: Duration = Duration::from_millis(60);
+    let (one, two) = (start(1).await, start(2).await);
+    one.hold_back(Arc::new(|_| ONE_WAY));
+    two.hold_back(Arc::new(|node| if node == NodeId(1) { ONE_WAY } else { Duration::ZERO }));
+    let arrived = Arc::new(Mutex::new(Vec::new()));
+    let noted = Arc::clone(&arrived);
+    two.register(ECHO, Access::Members, move |call: Incoming| {
+        noted.lock().push(call.payload.clone());
+        async move { Ok(call.payload) }
+    });
+    connect(&one, 2, two.address()).await;
+    until("the round trip is known", || one.round_trip(NodeId(2)).is_some()).await;
+    assert!(one.round_trip(NodeId(2)).unwrap() >= 2 * ONE_WAY);
+    let started = Instant::now();
+    let payloads: Vec<Bytes> = (0_u32..2_000).map(|number| number.to_be_bytes().to_vec().into()).collect();
+    // On one thread tasks are begun in the order in which they are spawned.
+    let call = |payload: Bytes| {
+        let one = one.clone();
+        tokio::spawn(async move { echo(&one, 2, &payload).await == Ok(payload) })
+    };
+    let calls: Vec<_> = payloads.iter().cloned().map(call).collect();
+    for call in calls {
+        assert!(call.await.unwrap());
+    }
+    let took = started.elapsed();
+    assert_eq!(*arrived.lock(), payloads);
+    assert!(took >= 2 * ONE_WAY && took < 20 * ONE_WAY, "{took:?}");
+}
+
+#[tokio::test]
 async fn more_calls_than_a_connection_bears_are_refused_as_busy_and_the_rest_answered() {
     let (one, two) = pair().await;
     let gate = Arc::new(tokio::sync::Semaphore::new(0));

@@ -71,6 +71,7 @@ pub(crate) fn part(
         gossip_key_other: prepared.gossip_key_other.clone(),
         zone: cluster.zone.clone(),
         region: cluster.region.clone(),
+        delays: cluster.delays.clone(),
         weight: cluster.weight,
         shards: cluster.shards,
         replicas: cluster.replicas,

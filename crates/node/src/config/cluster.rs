@@ -1,8 +1,10 @@
 //! The section `cluster:`: how this node is one of several. The same on every node, but for the machine's own name and
 //! directory, which the command line may give.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -39,6 +41,10 @@ pub struct ClusterConfig {
     /// What is near each other.
     #[serde(default, deserialize_with = "fields::place")]
     pub region: String,
+    /// How long what is sent to other regions is held back, by the region: for trying out on one machine what is far apart.
+    /// No file says it.
+    #[serde(skip)]
+    pub delays: BTreeMap<String, Duration>,
     /// Share of the work relative to other nodes; 0 holds nothing.
     #[serde(default = "defaults::weight", deserialize_with = "fields::weight")]
     pub weight: u32,
@@ -121,6 +127,7 @@ impl ClusterConfig {
             clients_advertise: None,
             zone: String::new(),
             region: String::new(),
+            delays: BTreeMap::new(),
             weight: defaults::weight(),
             shards: defaults::shards(),
             replicas: defaults::replicas(),

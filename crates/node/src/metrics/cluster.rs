@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use leasehold_cluster::{Cluster, Counts, Gauges, GossipCounts, Reason};
+use leasehold_cluster::{Cluster, Counts, Gauges, GossipCounts, Phase, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
 
 /// Reads the cluster.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ impl Collector for ClusterCollector {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
+        round_trips(&self.0, &mut encoder)?;
         dropped(&gossip, encoder)
     }
 }
@@ -101,6 +103,21 @@ fn dropped(counts: &GossipCounts, mut encoder: DescriptorEncoder<'_>) -> fmt::Re
     for reason in Reason::ALL {
         let labels = [("reason", reason.name())];
         ConstCounter::new(counts.dropped_for(reason)).encode(encoder.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn round_trips(cluster: &Cluster, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let phase = cluster.phase().borrow().clone();
+    let Phase::Member(control) = phase else { return Ok(()) };
+    let help = "How long a message to another node and back takes, smoothed";
+    let unit = Unit::Seconds;
+    let name = "leasehold_peer_round_trip";
+    let mut encoder = encoder.encode_descriptor(name, help, Some(&unit), MetricType::Gauge)?;
+    for (node, took) in cluster.round_trips() {
+        let Some(record) = control.nodes().get(&node) else { continue };
+        let labels = [("peer", &*record.name)];
+        ConstGauge::new(took.as_secs_f64()).encode(encoder.encode_family(&labels)?)?;
     }
     Ok(())
 }

@@ -53,6 +53,7 @@ fn member(report: &MemberReport, leads: u32) -> MemberStatus {
         leads,
         keys: report.load.as_ref().map(|load| load.keys),
         rules_version: report.rules,
+        round_trip: report.round_trip,
     }
 }
 
@@ -60,6 +61,7 @@ fn group(report: &GroupReport) -> GroupStatus {
     GroupStatus {
         leader: report.leader,
         preferred: report.preferred,
+        home: report.home.as_deref().map(str::to_owned),
         keys: report.keys,
         replicas: report.replicas.iter().map(replica).collect(),
         moving: report.moving.map(|moving| MoveStatus {

@@ -105,28 +105,28 @@ fn state(member: &pb::Member) -> &'static str {
 
 pub(super) fn members_text(cluster: &pb::ClusterResponse) -> String {
     let names = Names::of(cluster);
-    let columns = [
-        text("node"),
-        text("state"),
-        text("zone"),
-        number("replicas"),
-        number("leads"),
-        number("keys"),
-        number("rules"),
-        text("clients"),
-    ];
+    // Without regions nodes are next to each other, and a terminal has no room to spare.
+    let regions = cluster.members.iter().any(|member| !member.region.is_empty());
+    let mut columns = vec![text("node"), text("state"), text("zone")];
+    if regions {
+        columns.extend([text("region"), number("round trip")]);
+    }
+    columns.extend([number("replicas"), number("leads"), number("keys"), number("rules"), text("clients")]);
+    let or_dash = |name: &str| if name.is_empty() { "-".to_owned() } else { name.to_owned() };
     let known = |value: Option<u64>| value.map_or_else(|| UNKNOWN.to_owned(), count);
     let rows = cluster.members.iter().map(|member| {
-        vec![
-            names.or_dash(member.id),
-            state(member).to_owned(),
-            if member.zone.is_empty() { "-".to_owned() } else { member.zone.clone() },
+        let mut row = vec![names.or_dash(member.id), state(member).to_owned(), or_dash(&member.zone)];
+        if regions {
+            row.extend([or_dash(&member.region), round_trip(member.round_trip_micros)]);
+        }
+        row.extend([
             member.replicas.to_string(),
             member.leads.to_string(),
             known(member.keys),
             known(member.rules_version),
             member.client_address.clone(),
-        ]
+        ]);
+        row
     });
     let mut told = table(&columns, rows);
     for line in stalled_drain(cluster, &names).into_iter().flatten() {
@@ -135,22 +135,34 @@ pub(super) fn members_text(cluster: &pb::ClusterResponse) -> String {
     told
 }
 
+/// In milliseconds, to a tenth.
+fn round_trip(micros: Option<u64>) -> String {
+    micros.map_or_else(|| "-".to_owned(), |micros| format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100))
+}
+
 pub(super) fn shards_text(cluster: &pb::ClusterResponse, hashes: bool) -> String {
     let names = Names::of(cluster);
-    let mut columns = vec![
-        number("shard"),
+    let homes = cluster.shards.iter().any(|shard| !shard.home.is_empty());
+    let mut columns = vec![number("shard")];
+    if homes {
+        columns.push(text("home"));
+    }
+    columns.extend([
         text("leader"),
         text("wanted"),
         number("keys"),
         text("replicas"),
         number("behind"),
         text("move"),
-    ];
+    ]);
     if hashes {
         columns.push(text("states"));
     }
     let rows = cluster.shards.iter().map(|shard| {
         let mut row = shard_row(shard, &names);
+        if homes {
+            row.insert(1, if shard.home.is_empty() { "-".to_owned() } else { shard.home.clone() });
+        }
         if hashes {
             row.push(agreement(shard).to_owned());
         }
@@ -272,6 +284,7 @@ fn member_json(member: &pb::Member) -> Value {
         "leads": member.leads,
         "keys": member.keys,
         "rules_version": member.rules_version,
+        "round_trip_us": member.round_trip_micros,
     })
 }
 
@@ -282,6 +295,7 @@ fn group_json(group: &pb::ShardStatus) -> Value {
         "shard": group.shard,
         "leader": id(group.leader),
         "preferred": id(group.preferred),
+        "home": (!group.home.is_empty()).then_some(&group.home),
         "keys": group.keys,
         "replicas": group.replicas.iter().map(replica_json).collect::<Vec<_>>(),
         "move": moving.map(|moving| {

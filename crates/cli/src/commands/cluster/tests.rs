@@ -39,6 +39,7 @@ fn cluster() -> pb::ClusterResponse {
             replica(104, Role::Learner, 7),
         ],
         r#move: Some(moving),
+        home: String::new(),
     };
     let unled = pb::ShardStatus {
         shard: 1,
@@ -94,6 +95,26 @@ SHARD  LEADER  WANTED  KEYS  REPLICAS                             BEHIND  MOVE
     let compared = show::shards_text(&cluster(), true);
     let states: Vec<_> = compared.lines().take(3).filter_map(|line| line.split_whitespace().last()).collect();
     assert_eq!(states, ["STATES", "agree", "DIFFER"]);
+}
+
+#[test]
+fn regions_are_told_where_there_are_any() {
+    let mut cluster = cluster();
+    cluster.members.truncate(2);
+    for (member, round_trip) in cluster.members.iter_mut().zip([None, Some(80_350)]) {
+        (member.region, member.round_trip_micros) = ("eu".to_owned(), round_trip);
+    }
+    cluster.shards[1].home = "eu".to_owned();
+    cluster.shards.remove(0);
+    let told = show::members_text(&cluster);
+    let told: Vec<_> = told
+        .lines()
+        .take(3)
+        .map(|line| line.split("  ").filter(|word| !word.is_empty()).map(str::trim).nth(4).unwrap())
+        .collect();
+    assert_eq!(told, ["ROUND TRIP", "-", "80.3 ms"]);
+    let shards = show::shards_text(&cluster, false);
+    assert!(shards.starts_with("SHARD  HOME  LEADER") && shards.contains("1  eu    nobody"), "{shards}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Nodes to test with, each at ports of its own that stay the same over its restarts.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -63,6 +64,7 @@ fn spot(place: usize, (peers, gossip): (SocketAddr, SocketAddr), seeds: &[String
         gossip_key_other: None,
         zone: String::new(),
         region: String::new(),
+        delays: BTreeMap::new(),
         weight: 100,
         shards: 4,
         replicas: 3,

@@ -44,16 +44,16 @@ fn who_is_no_voter_upholds_nothing() {
 #[test]
 fn a_voter_promises_a_lease_after_it_heard_a_leader() {
     let contact = Contact::new(LEASE, Stamp::ZERO);
-    assert_eq!(contact.promised_for(START), Nanos::ZERO);
+    assert_eq!(contact.promised_for(START, CANDIDATE), Nanos::ZERO);
     contact.hear(START);
-    assert_eq!(contact.promised_for(ms(100)), Nanos::from_millis(200));
-    assert_eq!(contact.promised_for(ms(300)), Nanos::ZERO);
+    assert_eq!(contact.promised_for(ms(100), CANDIDATE), Nanos::from_millis(200));
+    assert_eq!(contact.promised_for(ms(300), CANDIDATE), Nanos::ZERO);
 }
 
 #[test]
 fn a_restarted_voter_keeps_a_promise_that_it_may_have_made() {
     let contact = Contact::new(LEASE, ms(300));
-    assert_eq!(contact.promised_for(ms(100)), Nanos::from_millis(200));
+    assert_eq!(contact.promised_for(ms(100), CANDIDATE), Nanos::from_millis(200));
     assert_eq!(contact.restarted_for(ms(301)), Nanos::ZERO);
 }
 
@@ -61,6 +61,6 @@ fn a_restarted_voter_keeps_a_promise_that_it_may_have_made() {
 fn a_candidate_that_has_a_vote_gets_the_time_to_win() {
     let contact = Contact::new(LEASE, Stamp::ZERO);
     contact.vote(START);
-    assert_eq!(contact.promised_for(ms(50)), Nanos(CANDIDATE.0 - Nanos::from_millis(50).0));
-    assert_eq!(contact.promised_for(START.after(CANDIDATE)), Nanos::ZERO);
+    assert_eq!(contact.promised_for(ms(50), CANDIDATE), Nanos(CANDIDATE.0 - Nanos::from_millis(50).0));
+    assert_eq!(contact.promised_for(START.after(CANDIDATE), CANDIDATE), Nanos::ZERO);
 }

@@ -41,6 +41,7 @@ fn member(member: MemberStatus) -> v1::Member {
         Standing::Draining => v1::Standing::Draining,
         Standing::Dead => v1::Standing::Dead,
     };
+    let round_trip_micros = member.round_trip_micros();
     v1::Member {
         id: member.id.0,
         name: member.name,
@@ -57,6 +58,7 @@ fn member(member: MemberStatus) -> v1::Member {
         leads: member.leads,
         keys: member.keys,
         rules_version: member.rules_version.map(|version| version.0),
+        round_trip_micros,
     }
 }
 
@@ -73,6 +75,7 @@ fn group(shard: u32, group: &GroupStatus) -> v1::ShardStatus {
         keys: group.keys,
         replicas: group.replicas.iter().map(replica).collect(),
         r#move: moving,
+        home: group.home.clone().unwrap_or_default(),
     }
 }
 

@@ -9,14 +9,14 @@
 //!   "members": [{
 //!     "id": 81985529216486, "name": "a", "peer_address": "10.0.0.1:7601", "client_address": "10.0.0.1:7600",
 //!     "zone": "", "region": "", "weight": 100, "standing": "active", "answers": true, "live": true, "votes": true,
-//!     "replicas": 32, "leads": 11, "keys": 12345, "rules_version": 2
+//!     "replicas": 32, "leads": 11, "keys": 12345, "rules_version": 2, "round_trip_us": 310
 //!   }],
 //!   "shards": [{
-//!     "shard": 0, "leader": 81985529216486, "preferred": 81985529216486, "keys": 380,
+//!     "shard": 0, "leader": 81985529216486, "preferred": 81985529216486, "home": null, "keys": 380,
 //!     "replicas": [{ "node": 81985529216486, "role": "leader", "applied": 4711, "behind": 0, "hash": null }],
 //!     "move": { "to": 94, "from": 95, "phase": "learning" }
 //!   }],
-//!   "control": { "leader": 81985529216486, "preferred": null, "keys": null, "replicas": [], "move": null }
+//!   "control": { "leader": 81985529216486, "preferred": null, "home": null, "keys": null, "replicas": [], "move": null }
 //! }
 //! ```
 //!
@@ -198,6 +198,7 @@ fn member_json(member: &MemberStatus) -> Value {
         "leads": member.leads,
         "keys": member.keys,
         "rules_version": member.rules_version.map(|version| version.0),
+        "round_trip_us": member.round_trip_micros(),
     })
 }
 
@@ -208,6 +209,7 @@ fn group_json(group: &GroupStatus) -> Value {
     json!({
         "leader": id(group.leader),
         "preferred": id(group.preferred),
+        "home": group.home,
         "keys": group.keys,
         "replicas": group.replicas.iter().map(replica_json).collect::<Vec<_>>(),
         "move": moving,

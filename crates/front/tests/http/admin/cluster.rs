@@ -24,6 +24,7 @@ fn status() -> ClusterStatus {
         leads: 1,
         keys: Some(7),
         rules_version: None,
+        round_trip: Some(Duration::from_micros(310)),
     };
     let hash = Some(StateHash { applied: Some(9), hash: 0xabc });
     let role = Some(Role::Leader);
@@ -31,6 +32,7 @@ fn status() -> ClusterStatus {
     let shard = GroupStatus {
         leader: Some(member.id),
         preferred: None,
+        home: Some("eu".to_owned()),
         keys: Some(5),
         replicas: vec![replica],
         moving: Some(MoveStatus { to: Some(NodeId(2)), from: None, phase: "learning" }),
@@ -70,14 +72,14 @@ async fn members_and_shards_are_told_in_the_shape_that_is_documented() {
         json!({
             "id": "000000000000000000000000000000ff", "name": "example", "node": id, "epoch": 3, "rules_version": 2,
             "replicas": 3,
-            "control": { "leader": null, "preferred": null, "keys": null, "replicas": [], "move": null },
+            "control": { "leader": null, "preferred": null, "home": null, "keys": null, "replicas": [], "move": null },
             "members": [{
                 "id": id, "name": "a", "peer_address": "10.0.0.1:7601", "client_address": "10.0.0.1:7600", "zone": "z",
                 "region": "", "weight": 100, "standing": "draining", "answers": true, "live": true, "votes": false,
-                "replicas": 1, "leads": 1, "keys": 7, "rules_version": null,
+                "replicas": 1, "leads": 1, "keys": 7, "rules_version": null, "round_trip_us": 310,
             }],
             "shards": [{
-                "shard": 0, "leader": id, "preferred": null, "keys": 5,
+                "shard": 0, "leader": id, "preferred": null, "home": "eu", "keys": 5,
                 "replicas": [{
                     "node": id, "role": "leader", "applied": 9, "behind": null,
                     "hash": { "applied": 9, "hash": "0000000000000abc" },
