@@ -1,6 +1,7 @@
 //! `leasehold dev`: a node, or a whole cluster, to try things out on, in this process, with example rules.
 
 mod cluster;
+mod regions;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use leasehold_node::{Config, DevOptions, Node};
 use super::node::serve;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, text};
+use regions::Regions;
 
 /// Arguments of `leasehold dev`.
 #[derive(Debug, clap::Args)]
@@ -20,9 +22,16 @@ pub(crate) struct Args {
     /// A rule file, or a folder of them, instead of the example rules. A single node picks changes up.
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// How many nodes. Several form a cluster; each has the ports of the one before it plus 10.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=9))]
-    nodes: u16,
+    /// How many nodes [default: 1, or 3 in each region]. Several form a cluster; each has the ports of the one before it
+    /// plus 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=9))]
+    nodes: Option<u16>,
+    /// Regions of a cluster, each with its own nodes.
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
+    regions: Vec<String>,
+    /// How far regions are apart: messages between them are held back for half of the round trip. 0 where it isn't said.
+    #[arg(long, value_name = "A-B=TIME,...", value_delimiter = ',')]
+    rtt: Vec<String>,
     /// Where a cluster keeps its data, for the next time; without it the data goes with the process.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -43,17 +52,19 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         let failure = Failure::usage(anyhow!("--admin: {} is the clients' address already", args.admin));
         return Err(failure.next("give operators a port of their own, for example --admin 127.0.0.1:7602"));
     }
+    let regions = Regions::read(&args.regions, &args.rtt)?;
+    let is_cluster = regions.is_some() || args.nodes.is_some_and(|nodes| nodes > 1);
     let level = match args.verbose {
         // That gossip is as good as open is as it should be here.
-        0 if args.nodes > 1 => "warn,leasehold_node::boot=error",
+        0 if is_cluster => "warn,leasehold_node::boot=error",
         // What became of an edited rule file belongs into the terminal it is watched from.
         0 => "warn,leasehold_node::rules=info",
         1 => "info",
         2 => "debug",
         3.. => "trace",
     };
-    if args.nodes > 1 {
-        return cluster::run(args, level);
+    if is_cluster {
+        return cluster::run(args, regions.as_ref(), level);
     }
     if args.data.is_some() {
         let failure = Failure::usage(anyhow!("--data: a single node keeps nothing"));

@@ -1,4 +1,4 @@
-//! `leasehold dev --nodes N`: a whole cluster in this process.
+//! `leasehold dev --nodes N`, or `--regions A,B`: a whole cluster in this process.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -11,6 +11,7 @@ use leasehold_node::{ClusterConfig, Config, EXAMPLE_RULES_YAML, Node};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
+use super::regions::Regions;
 use super::{Args, example, rules_table};
 use crate::commands::node::{Planned, serve};
 use crate::failure::{Failure, Outcome};
@@ -24,6 +25,44 @@ const NAME: &str = "dev";
 
 /// How long the nodes may take to find each other. They are in one process: what takes longer is broken.
 const FORMED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Nodes of a cluster in one process. More would only wait for each other's turn on the processor.
+const NODES_MAX: usize = 15;
+
+/// Nodes in each region unless told otherwise: as many as a shard has replicas.
+const NODES_OF_REGION: u16 = 3;
+
+/// Shards of a cluster with regions: its many nodes share one process, and each shard costs them heartbeats.
+const SHARDS_OF_REGIONS: u32 = 8;
+
+/// One node, before it is started.
+#[derive(Clone, Debug)]
+struct Seat {
+    name: String,
+    region: Option<String>,
+}
+
+/// Who is to run, region after region.
+fn seats(args: &Args, regions: Option<&Regions>) -> Result<Vec<Seat>, Failure> {
+    let Some(regions) = regions else {
+        let seat = |number| Seat { name: format!("node-{number}"), region: None };
+        return Ok((1..=args.nodes.unwrap_or(1)).map(seat).collect());
+    };
+    let nodes = args.nodes.unwrap_or(NODES_OF_REGION);
+    let seat =
+        |region: &String, number| Seat { name: format!("{region}-{number}"), region: Some(region.clone()) };
+    let seats: Vec<_> = regions
+        .names()
+        .iter()
+        .flat_map(|region| (1..=nodes).map(move |number| seat(region, number)))
+        .collect();
+    if seats.len() > NODES_MAX {
+        let message = anyhow!("--nodes: {nodes} in each region are {} nodes", seats.len());
+        let fix = format!("run at most {NODES_MAX} in all, for example --nodes {NODES_OF_REGION}");
+        return Err(Failure::usage(message).next(fix));
+    }
+    Ok(seats)
+}
 
 /// The data of all nodes: named by the user, or gone with the process.
 enum Data {
@@ -54,9 +93,10 @@ impl Data {
 }
 
 /// Runs the cluster.
-pub(super) fn run(args: &Args, level: &str) -> Result<Outcome, Failure> {
+pub(super) fn run(args: &Args, regions: Option<&Regions>, level: &str) -> Result<Outcome, Failure> {
+    let seats = seats(args, regions)?;
     let data = Data::at(args.data.as_deref())?;
-    let mut planned = plan(args, data.path())?;
+    let mut planned = plan(args, &seats, regions, data.path())?;
     for node in &mut planned {
         level.clone_into(&mut node.config.log.level);
     }
@@ -67,18 +107,23 @@ pub(super) fn run(args: &Args, level: &str) -> Result<Outcome, Failure> {
         timeout(FORMED_WITHIN, formed(nodes))
             .await
             .map_err(|_| anyhow!("the nodes have not found each other: {}", waiting(nodes).join("; ")))?;
-        output::raw(&banner(nodes, &data));
+        output::raw(&banner(nodes, &seats, regions, &data));
         Ok(())
     })
 }
 
-fn plan(args: &Args, data: &Path) -> Result<Vec<Planned>, Failure> {
+fn plan(
+    args: &Args,
+    seats: &[Seat],
+    regions: Option<&Regions>,
+    data: &Path,
+) -> Result<Vec<Planned>, Failure> {
     let rules = match &args.rules {
         Some(rules) => rules.clone(),
         None => example_rules(data)?,
     };
     let mut ports = Vec::new();
-    for node in 0..args.nodes {
+    for (node, _) in (0..).zip(seats) {
         ports.push(match args.http.port() {
             0 => PeerPorts::free()?,
             port => PeerPorts { open: None, peers: offset(port, node, 1)?, gossip: offset(port, node, 3)? },
@@ -86,10 +131,14 @@ fn plan(args: &Args, data: &Path) -> Result<Vec<Planned>, Failure> {
     }
     let seeds: Vec<_> = ports.iter().map(|ports| format!("127.0.0.1:{}", ports.peers)).collect();
     let mut planned = Vec::new();
-    for (node, PeerPorts { open, peers, gossip }) in (0..args.nodes).zip(ports) {
-        let name = format!("node-{}", node + 1);
-        let mut cluster = ClusterConfig::new(NAME, data.join(&name), seeds.clone());
-        cluster.node = Some(name);
+    for (node, (seat, PeerPorts { open, peers, gossip })) in (0..).zip(seats.iter().zip(ports)) {
+        let mut cluster = ClusterConfig::new(NAME, data.join(&seat.name), seeds.clone());
+        cluster.node = Some(seat.name.clone());
+        if let (Some(regions), Some(region)) = (regions, &seat.region) {
+            cluster.region.clone_from(region);
+            cluster.delays = regions.delays(region);
+            cluster.shards = SHARDS_OF_REGIONS;
+        }
         cluster.peers.listen.set_port(peers);
         cluster.gossip.listen.set_port(gossip);
         let config = Config {
@@ -158,40 +207,68 @@ fn waiting(nodes: &[Node]) -> Vec<String> {
     reasons.collect()
 }
 
-fn banner(nodes: &[Node], data: &Data) -> String {
-    let columns = [text("node"), text("clients"), text("operators")];
-    let rows = (1..).zip(nodes).map(|(number, node)| {
-        vec![
-            format!("node-{number}"),
-            format!("http://{}", node.client_addr()),
-            format!("http://{}", node.admin_addr()),
-        ]
-    });
+fn banner(nodes: &[Node], seats: &[Seat], regions: Option<&Regions>, data: &Data) -> String {
     let (first, last) = (nodes.first(), nodes.last());
     let clients = first.map_or_else(String::new, |node| example(&node.rules(), node.client_addr()));
     let rules = first.map_or_else(String::new, |node| rules_table(&node.rules()));
     let other = last.map_or_else(String::new, |node| format!("http://{}", node.client_addr()));
     let admin = first.map_or_else(String::new, |node| format!("http://{}", node.admin_addr()));
+    let second = seats.get(1).map_or("node-2", |seat| &seat.name);
     let end = match data {
         Data::Named(path) => format!("Ctrl-C ends it; {} keeps what was counted.", path.display()),
         Data::Temporary(_) => "Ctrl-C ends it, and what was counted goes with it.".to_owned(),
     };
     format!(
         "leasehold {version} is ready: a cluster of {count} nodes in this process\n\n\
-         {nodes}\n\
+         {nodes}{ways}\n\
          {rules}\n\
-         Any node answers for all; what one admits all count:\n\n\
+         Any node answers for all; what one admits all count{apart}:\n\n\
          {clients}\n\
          \x20 curl -i {other}/v1/check ...\n\n\
          Look at it and move things:\n\n\
          \x20 leasehold status  --admin {admin}\n\
          \x20 leasehold members --admin {admin}\n\
          \x20 leasehold shards  --admin {admin} --watch\n\
-         \x20 leasehold shards move-leader 0 node-2 --admin {admin}\n\n\
+         \x20 leasehold shards move-leader 0 {second} --admin {admin}\n\n\
          {end}\n",
         version = env!("CARGO_PKG_VERSION"),
         count = nodes.len(),
-        nodes = table(&columns, rows),
+        nodes = nodes_table(nodes, seats),
+        ways = regions.map_or_else(String::new, |regions| ways(regions, seats)),
+        apart = if regions.is_some() { ", but for limits with `scope: region`" } else { "" },
+    )
+}
+
+fn nodes_table(nodes: &[Node], seats: &[Seat]) -> String {
+    let mut columns = vec![text("node"), text("clients"), text("operators")];
+    let regions = seats.iter().any(|seat| seat.region.is_some());
+    if regions {
+        columns.insert(0, text("region"));
+    }
+    let rows = seats.iter().zip(nodes).map(|(seat, node)| {
+        let mut row = vec![
+            seat.name.clone(),
+            format!("http://{}", node.client_addr()),
+            format!("http://{}", node.admin_addr()),
+        ];
+        if regions {
+            row.insert(0, seat.region.clone().unwrap_or_default());
+        }
+        row
+    });
+    table(&columns, rows)
+}
+
+/// How far the regions are apart, and what follows for shards.
+fn ways(regions: &Regions, seats: &[Seat]) -> String {
+    let homes = if seats.len() / regions.names().len() >= usize::from(NODES_OF_REGION) {
+        "each at home in one region"
+    } else {
+        "spread over the regions: give each 3 nodes, and shards are at home in one"
+    };
+    format!(
+        "\nRound trips: {}. {SHARDS_OF_REGIONS} shards (instead of 16, as all nodes share one process), {homes}.\n",
+        regions.describe()
     )
 }
 
