@@ -132,16 +132,13 @@ impl Shares {
             let alone = decision.remaining >= one.cost.max(1);
             decision.remaining = decision.remaining.saturating_sub(taken);
             if decision.remaining >= one.cost.max(1) {
-                return Look {
-                    key: Some(one.key),
-                    cost: one.cost,
-                    found: Some((kind, decision)),
-                    fits: true,
-                };
+                let found = Some((kind, decision));
+                return Look { key: Some(one.key), cost: one.cost, found, fits: true, comes_second: false };
             }
-            first = first.or(Some((kind, decision)));
+            first = first.or(Some((kind, decision, alone)));
         }
-        Look { found: first, ..Look::NOTHING }
+        let found = first.map(|(kind, decision, _)| (kind, decision));
+        Look { found, comes_second: first.is_some_and(|(_, _, alone)| alone), ..Look::NOTHING }
     }
 
     fn acquire(&mut self, kind: Kind, one: &Wanted<'_>, cost: u64, now: BootTime) -> Option<Decision> {
