@@ -307,3 +307,15 @@ pub(super) async fn remaining(router: &Router, limit: &LimitSpec, key: Key) -> u
     let Reply::Acquired(looked) = reply else { panic!("{reply:?}") };
     looked.decisions[0].remaining
 }
+
+/// What remains when `expected` units do, or at the latest soon: a refusal waits only so long for what it returns.
+pub(super) async fn once_all_is_back(router: &Router, limit: &LimitSpec, key: Key, expected: u64) -> u64 {
+    let deadline = Instant::now() + SOON;
+    loop {
+        let left = remaining(router, limit, key).await;
+        if left >= expected || Instant::now() >= deadline {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
