@@ -161,7 +161,11 @@ const TECHNOLOGIES: &[Technology] = &[
         known_by: &["front", "cli", "tests"],
         why: "the server's door; the load generator's and the tests' client",
     },
-    Technology { crates: &["serde-saphyr"], known_by: &["service"], why: "configuration files" },
+    Technology {
+        crates: &["serde-saphyr"],
+        known_by: &["service", "tests"],
+        why: "configuration files; manifests of examples",
+    },
     Technology { crates: &["notify"], known_by: &["node"], why: "watches rule files" },
     Technology {
         crates: &["rustix"],

@@ -4,6 +4,7 @@ mod arrows;
 mod bounds;
 mod clients;
 mod cluster;
+mod edge;
 mod envoy;
 mod exact;
 mod inputs;

@@ -106,7 +106,8 @@ impl Edge {
         };
         let upstreams: Vec<_> = config.upstreams.iter().map(ToString::to_string).collect();
         tracing::info!(
-            clients = ?edge.clients_addr(), socket = ?edge.socket_path(), admin = %edge.admin.addr,
+            clients = edge.clients_addr().map(tracing::field::display),
+            socket = edge.socket_path().map(|path| tracing::field::display(path.display())), admin = %edge.admin.addr,
             upstreams = upstreams.join(", "), "serving, and connecting to a node"
         );
         Ok(edge)

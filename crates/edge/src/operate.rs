@@ -45,6 +45,7 @@ impl Admin for Core {
             overrides: domain.rules.iter().map(|rule| rule.overrides.len()).sum(),
         });
         let source = match self.stream.peer() {
+            Some(peer) if peer.name.is_empty() => format!("the node at {}", peer.address),
             Some(peer) => format!("node {} at {}", peer.name, peer.address),
             None => "a node that can't be reached now".to_owned(),
         };
