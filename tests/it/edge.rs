@@ -115,7 +115,7 @@ async fn a_hot_key_is_decided_by_leases_and_its_limit_is_never_exceeded() {
     let admitted = u32::try_from(operations.len()).expect("a few thousand");
     assert!(leased * 2 > admitted, "{leased} of {admitted} by leases");
     let page = edges[0].admin_http().get("/metrics").await.text();
-    let counted = page.lines().find(|line| line.contains(r#"decision="allowed",source="lease""#));
+    let counted = page.lines().find(|line| line.contains(r#"rule="hot",decision="allowed",source="lease""#));
     assert!(counted.is_some_and(|line| !line.ends_with(" 0")), "{page}");
 }
 
