@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
-use leasehold_lease::{Answer, Cell, Paid, Settings as WalletSettings};
+use leasehold_lease::{Answer, Cell, Leased, Paid, Settings as WalletSettings};
 use leasehold_limit::check::Source;
 use leasehold_limit::rules::Lease;
 use leasehold_limit::{Algorithm, Decision, Limit};
 use leasehold_model::{BootTime, Key, Stamp};
-use leasehold_shard::{Acquire, Acquired, Command, Demand, LimitSpec, Reply};
+use leasehold_shard::{Acquire, Acquired, Command, Demand, LimitSpec, Reply, Settled};
 use tokio::time::Instant;
 
 use crate::counts::Meters;
-use crate::holder::{Begun, Heard, Holder, Patience, Spent, Way};
+use crate::holder::{Begun, Heard, Holder, Lending, Patience, Spent, Way};
 use crate::set_aside::Wanted;
-use crate::{Clock, Counts, Upstream};
+use crate::{Clock, Counts, NoGrant, Upstream, UpstreamAsk};
 use decision::{denied, denied_by, taken};
 
 /// How a [`LeaseAuthority`] behaves.
@@ -72,6 +72,30 @@ impl<U: Upstream> LeaseAuthority<U> {
     /// whether they had confirmed all of it by `deadline`; what is left then ends with its leases.
     pub async fn return_all(&self, deadline: Instant) -> bool {
         self.holder.return_all(deadline).await
+    }
+
+    /// Lends to a child, as its owner would, out of what is held here; it waits until `deadline` at the latest. The same ask
+    /// gets the same answer, until [`Self::child_settled`] says that it isn't asked again.
+    ///
+    /// # Errors
+    /// Why nothing is lent, or known.
+    pub async fn lend(&self, ask: UpstreamAsk, deadline: Instant) -> Result<Leased, NoGrant> {
+        let UpstreamAsk { id, spec, terms, ask } = ask;
+        match self.holder.lend(id, &ask, &Way { spec, terms }, deadline) {
+            Lending::Answered(leased) => Ok(leased),
+            Lending::Waiting(answer) => answer.await.ok().flatten().ok_or(NoGrant::Unreachable),
+            Lending::NoRoom => Err(NoGrant::Overloaded),
+        }
+    }
+
+    /// A child asks under none of its session's sequences below a number again.
+    pub fn child_settled(&self, settled: Settled) {
+        self.holder.child_settled(settled);
+    }
+
+    /// Sub-leases that children hold now, and how many children do. Walks everything that is held: for a metrics page.
+    pub fn sub_leases(&self) -> (usize, usize) {
+        self.holder.sub_leases()
     }
 
     /// What it did so far.
@@ -171,6 +195,10 @@ impl<U: Upstream> LeaseAuthority<U> {
                 }
                 let heard = wait.until(deadline).await;
                 self.meters.waited(self.holder.now().since(started));
+                if way.terms.sets_aside() {
+                    // A broker's answers bring none.
+                    self.holder.keep_number(demand.key, &way);
+                }
                 heard
             }
         };

@@ -7,6 +7,7 @@
 //! its way to the upstream. A key's tokens are spent from its cell without a lock.
 
 mod cells;
+mod children;
 mod numbers;
 mod pump;
 mod stripe;
@@ -28,6 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::set_aside::SetAside;
 use crate::{Answers, Clock, Upstream};
 use cells::Cells;
+pub(crate) use children::Lending;
 use numbers::Numbers;
 use stripe::{Stripe, Work};
 pub(crate) use wait::Wait;

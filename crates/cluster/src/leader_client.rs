@@ -63,6 +63,12 @@ impl LeaderClient {
         outcome
     }
 
+    /// The other node that leads most probably: as the replica here knows, or by the last answer, or by word of others.
+    pub(crate) fn known(&self, group: GroupId) -> Option<NodeId> {
+        let last = || self.routes.lock().get(&group).and_then(Route::last);
+        self.local.hint(group).or_else(last).or_else(|| (self.hint)(group))
+    }
+
     /// Whether there is anybody to ask now.
     pub(crate) fn anybody(&self, group: GroupId) -> bool {
         self.pick(group, Instant::now()).is_some()

@@ -21,6 +21,7 @@ use leasehold_consensus::transport::{Traffic, Transport};
 use leasehold_control as control;
 use leasehold_control::Control;
 use leasehold_model::{NodeId, RulesVersion, ShardId};
+use leasehold_placement::Shards;
 use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -182,6 +183,24 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Reply, Unanswered> {
         self.0.part()?.router.preview(limits, acquire, deadline).await
+    }
+
+    /// How counters are spread over shards; `None` while that isn't known here.
+    #[must_use]
+    pub fn shards(&self) -> Option<Shards> {
+        self.0.part.get()?.router.shards()
+    }
+
+    /// Whether this node answers for a shard itself now.
+    #[must_use]
+    pub fn leads(&self, shard: ShardId) -> bool {
+        self.0.part.get().is_some_and(|part| part.router.leads(shard))
+    }
+
+    /// The node that leads a shard, as far as is known here: a hint.
+    #[must_use]
+    pub fn leader(&self, shard: ShardId) -> Option<NodeId> {
+        self.0.part.get()?.router.leader(shard)
     }
 
     /// Has the control group carry out a command.

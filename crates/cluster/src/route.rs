@@ -67,6 +67,11 @@ impl Route {
         candidates.find(|node| !self.avoided.contains_key(node))
     }
 
+    /// Who leads by the last answer.
+    pub(crate) const fn last(&self) -> Option<NodeId> {
+        self.last
+    }
+
     /// How long to wait for that node's answer now.
     pub(crate) fn patience(&self, node: NodeId) -> Duration {
         let silences = self.silences.get(&node).copied().unwrap_or(0);

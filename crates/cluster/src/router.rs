@@ -4,6 +4,7 @@
 //! undone on a guess. Every acquire that goes out has an id: its caller's, or one drawn here.
 
 mod consult;
+mod leaders;
 mod serve;
 
 use std::collections::BTreeMap;

@@ -386,6 +386,11 @@ impl<L: Clone> Wallet<L> {
         self.keys.get(&key).map_or(0, |entry| entry.leases.held(now))
     }
 
+    /// The children that hold sub-leases, once for each. Walks all keys.
+    pub fn children(&self) -> impl Iterator<Item = EdgeId> {
+        self.keys.values().flat_map(|entry| entry.children.holders())
+    }
+
     /// Keys held.
     #[must_use]
     pub fn keys(&self) -> usize {

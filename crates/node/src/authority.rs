@@ -3,6 +3,7 @@
 //! Invariant: stamps are taken under the lock that orders the commands, so that a later command never has an earlier one.
 
 mod cluster;
+mod upstream;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::clock;
-pub(crate) use cluster::ClusterAuthority;
+pub(crate) use cluster::{ClusterAuthority, NodeLeases};
 
 /// An authority of a node, which holds counters itself.
 pub(crate) trait NodeAuthority: Authority {

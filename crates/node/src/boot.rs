@@ -130,12 +130,17 @@ fn secret(path: Option<&Path>) -> Result<KeySecret, StartError> {
 }
 
 fn random_secret() -> Result<KeySecret, StartError> {
-    let mut bytes = [0; SECRET_BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| StartError::System {
-        what: "drawing a key secret",
+    random("drawing a key secret").map(KeySecret::new)
+}
+
+fn random<const N: usize>(what: &'static str) -> Result<[u8; N], StartError> {
+    let mut bytes = [0; N];
+    let failed = |error: getrandom::Error| StartError::System {
+        what,
         source: std::io::Error::other(error.to_string()),
-    })?;
-    Ok(KeySecret::new(bytes))
+    };
+    getrandom::fill(&mut bytes).map_err(failed)?;
+    Ok(bytes)
 }
 
 /// Bytes written as twice as many hexadecimal digits, and nothing else.

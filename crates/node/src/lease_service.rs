@@ -2,8 +2,9 @@
 //!
 //! Invariant: a stream has its own bounds and its own failures: what one edge sends or doesn't read costs no other. Each ask
 //! is answered once, in the order in which owners answer; nothing is done for an ask beyond the bounds. The node adds
-//! nothing of its own to what an owner grants.
+//! nothing of its own to what an owner grants; what it lends itself it holds by an owner's grant.
 
+mod broker;
 mod conversation;
 mod handout;
 mod lender;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::rules::RulesInForce;
+pub(crate) use broker::Broker;
 use conversation::Conversation;
 pub(crate) use lender::{ChildAsk, Lender, NoLender};
 pub(crate) use meters::LeaseMeters;

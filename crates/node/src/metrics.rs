@@ -1,6 +1,7 @@
 //! What a node counts: what every process does, and its part in its cluster.
 
 mod cluster;
+mod leases;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,8 +10,10 @@ use leasehold_cluster::Cluster;
 pub(crate) use leasehold_service::metrics::{RuleMeters, Totals};
 use prometheus_client::registry::Registry;
 
+use crate::authority::NodeLeases;
 use crate::lease_service::LeaseMeters;
 use cluster::ClusterCollector;
+use leases::LeasesCollector;
 
 /// Everything that is counted.
 #[derive(Debug)]
@@ -26,8 +29,11 @@ impl Metrics {
     }
 
     /// Of a node of a cluster.
-    pub(crate) fn of(cluster: Cluster) -> Self {
+    pub(crate) fn of(cluster: Cluster, leases: Option<Arc<NodeLeases>>) -> Self {
         let mut registry = Registry::default();
+        if let Some(leases) = leases {
+            registry.register_collector(Box::new(LeasesCollector(leases)));
+        }
         registry.register_collector(Box::new(ClusterCollector(cluster)));
         Self::registered(registry, "Counters held by the replicas on this node, those of followers included")
     }

@@ -7,18 +7,20 @@ use std::time::Duration;
 use leasehold_cluster::{Cluster, SystemClock};
 use leasehold_front::{ClientDoor, Readiness, RulesStatus, admin_router};
 use leasehold_limit::rules::RuleBook;
+use leasehold_model::RulesVersion;
 use leasehold_service::Gate;
 use leasehold_service::doors::{self, ADMIN_DRAIN, CUT_OFF_WITHIN, Served, Stuck};
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use crate::authority::{LocalAuthority, NodeAuthority};
+use crate::authority::{LocalAuthority, NodeAuthority, NodeLeases};
 use crate::boot::{self, StartError};
 use crate::config::{ClusterConfig, Config};
 use crate::core::Core;
-use crate::lease_service::{Greeter, LeaseService, NoLender, Owners};
+use crate::lease_service::{Broker, Greeter, LeaseService, Lender, NoLender, Owners};
 use crate::membership::Membership;
 use crate::rules::{self, Keeper, Watch};
 
@@ -33,11 +35,17 @@ const BACKGROUND_WITHIN: Duration = Duration::from_secs(1);
 /// then is taken over by an election.
 const HAND_OVER_WITHIN: Duration = Duration::from_secs(3);
 
+/// How long a node of a cluster takes to hand back what it holds of counters that others lead. What is left then, and what
+/// edges hold of it, ends with its leases.
+const RETURN_WITHIN: Duration = Duration::from_secs(1);
+
 /// A node that serves until it is [drained](Self::drain). Dropped, it stops as well, without waiting for anything.
 #[derive(Debug)]
 pub struct Node {
     keeper: Keeper,
     gate: Arc<Gate>,
+    /// What is held of counters that others lead.
+    leases: Option<Arc<NodeLeases>>,
     /// Edges are sent away.
     draining: CancellationToken,
     clients: Served,
@@ -84,7 +92,7 @@ impl Node {
         let core = Arc::new(core);
         // Connections that wait in the ports' queues already are answered by a node that says it is ready.
         core.gate.set(Readiness::Ready);
-        let node = Self::serve(&config, ports, &core, boot::greeter(&config));
+        let node = Self::serve(&config, ports, &core, boot::greeter(&config), NoLender);
         node.background.spawn(watch.run(node.stop.clone()));
         node.background.spawn(sweep(core, node.stop.clone()));
         let version = rules.in_force().version();
@@ -114,8 +122,17 @@ impl Node {
         let core = Arc::new(core);
         let greeter = boot::cluster::greeter(&config, &named, &prepared, &cluster);
         let follow = Membership::new(cluster.clone(), rules, Arc::clone(&core.gate), prepared.first);
-        let node = Self::serve(&config, ports, &core, greeter);
+        let broker = Broker::new(&core.authority, named.region.clone());
+        let mut node = Self::serve(&config, ports, &core, greeter, broker);
         node.background.spawn(follow.follow(node.stop.clone()));
+        if let Some(leases) = core.authority.leases() {
+            node.leases = Some(Arc::clone(leases));
+            node.background.spawn(forget_refusals(
+                core.rules.changes(),
+                Arc::clone(leases),
+                node.stop.clone(),
+            ));
+        }
         let (clients, admin, addresses) = (node.clients.addr, node.admin.addr, cluster.addresses());
         tracing::info!(
             %clients, %admin, peers = %addresses.peers, gossip = %addresses.gossip, cluster = named.name,
@@ -130,13 +147,14 @@ impl Node {
         ports: Ports,
         core: &Arc<Core<A>>,
         greeter: Greeter,
+        lender: impl Lender,
     ) -> Self {
         let stop = CancellationToken::new();
         let draining = stop.child_token();
         let leases = LeaseService::new(
             greeter,
             Arc::clone(&core.authority),
-            NoLender,
+            lender,
             Arc::clone(&core.rules),
             core.metrics.leases(),
             draining.clone(),
@@ -149,6 +167,7 @@ impl Node {
         Self {
             keeper: core.keeper.clone(),
             gate: Arc::clone(&core.gate),
+            leases: None,
             draining,
             clients,
             admin,
@@ -210,7 +229,8 @@ impl Node {
         self.rules_status()
     }
 
-    /// Stops gracefully: not ready first; then a node of a cluster hands over what it leads, while it still serves; then no
+    /// Stops gracefully: not ready first; then a node of a cluster hands back what it holds of counters that others lead, and
+    /// hands over what it leads, while it still serves; then no
     /// new connections, then what is in flight finishes, within the configured `drain_seconds`. Returns whether everything
     /// finished in time.
     ///
@@ -223,6 +243,13 @@ impl Node {
             Keeper::Files(_) => None,
             Keeper::Cluster { cluster, .. } => Some(cluster),
         };
+        if let Some(leases) = &self.leases
+            && !leases.return_all(tokio::time::Instant::now() + RETURN_WITHIN.min(self.drain)).await
+        {
+            tracing::info!(
+                "not all that was held of other nodes' counters went back; the rest ends with its leases"
+            );
+        }
         if let Some(cluster) = cluster {
             cluster.hand_over(HAND_OVER_WITHIN.min(self.drain)).await;
         }
@@ -268,6 +295,17 @@ async fn read<T: Send + 'static>(
 
 async fn bind(field: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     doors::bind(addr).await.map_err(|source| StartError::Bind { field, addr, source })
+}
+
+/// Under other rules other requests may pass.
+async fn forget_refusals(
+    mut rules: watch::Receiver<RulesVersion>,
+    leases: Arc<NodeLeases>,
+    stop: CancellationToken,
+) {
+    while let Some(Ok(())) = stop.run_until_cancelled(rules.changed()).await {
+        leases.rules_changed();
+    }
 }
 
 async fn sweep(core: Arc<Core<LocalAuthority>>, stop: CancellationToken) {

@@ -4,17 +4,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use leasehold_lease::{LIFETIME_DEFAULT, LeaseAsk, MilliRate};
-use leasehold_model::{BootTime, Key, RequestId, ShardId};
+use leasehold_lease::{LIFETIME_DEFAULT, LeaseAsk, Leased, MilliRate};
+use leasehold_model::{BootTime, Key, Nanos, RequestId, ShardId};
 use leasehold_shard::Settled;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{Shared, Way};
-use crate::{Upstream, UpstreamAnswer, UpstreamAsk};
+use crate::{Grant, Upstream, UpstreamAnswer, UpstreamAsk};
 
 /// How long an answer is waited for; then the next request for the shard asks anew.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// How long until a shard without a number to give is asked again: numbers are held for long.
+const REST: Nanos = Nanos::from_secs(10);
 
 /// Asks for numbers that are under way, at most one a shard.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(super) struct Numbers {
 struct Asks {
     next: u64,
     under_way: BTreeMap<ShardId, Ask>,
+    /// Shards that had no number to give, and when to ask again.
+    resting: BTreeMap<ShardId, BootTime>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +48,8 @@ impl Numbers {
     /// The id of a new ask, and what is settled; `None` while one for the shard is under way.
     fn begin(&self, shard: ShardId, now: BootTime) -> Option<(RequestId, Settled)> {
         let mut asks = self.asks.lock();
-        if asks.under_way.contains_key(&shard) {
+        let rests = asks.resting.get(&shard).is_some_and(|&until| now < until);
+        if rests || asks.under_way.contains_key(&shard) {
             return None;
         }
         let seq = asks.next;
@@ -60,6 +66,10 @@ impl Numbers {
         let (&shard, &Ask { sent, .. }) = asks.under_way.iter().find(|(_, ask)| ask.seq == id.seq)?;
         asks.under_way.remove(&shard);
         Some((shard, sent))
+    }
+
+    fn rest(&self, shard: ShardId, until: BootTime) {
+        self.asks.lock().resting.insert(shard, until);
     }
 }
 
@@ -90,11 +100,13 @@ impl<U: Upstream> Shared<U> {
         if answer.id.session != self.numbers.session {
             return false;
         }
-        if let Some((shard, sent)) = self.numbers.end(answer.id)
-            && let Ok(grant) = answer.outcome
-            && let Some(slot) = grant.leased.slot
-        {
-            self.set_aside.slot(shard, slot, grant.slot_parts, sent);
+        let Some((shard, sent)) = self.numbers.end(answer.id) else { return true };
+        match answer.outcome {
+            Ok(Grant { leased: Leased { slot: Some(slot), .. }, slot_parts }) => {
+                self.set_aside.slot(shard, slot, slot_parts, sent);
+            }
+            Ok(_) => self.numbers.rest(shard, BootTime(self.clock.boot().0.saturating_add(REST.0))),
+            Err(_) => {}
         }
         true
     }

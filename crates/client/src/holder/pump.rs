@@ -83,7 +83,7 @@ impl<U: Upstream> Shared<U> {
 
     /// Acts on what came of touching a wallet.
     pub(super) fn act(&self, work: Work) {
-        let Work { tell, asks, settled, slots, emptied, due } = work;
+        let Work { tell, lent, asks, settled, slots, emptied, due } = work;
         for Slot { key, number, parts, sent } in slots {
             self.set_aside.slot(self.upstream.shard(key), number, parts, sent);
         }
@@ -95,6 +95,9 @@ impl<U: Upstream> Shared<U> {
         for (waiting, heard) in tell {
             // Whoever waited may be gone.
             let _ = waiting.send(heard);
+        }
+        for (waiting, leased) in lent {
+            let _ = waiting.send(leased);
         }
         if emptied {
             self.emptied.send_modify(|stripes| *stripes += 1);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold_lease::{Answer, Event, Ticket, Totals, Wallet};
-use leasehold_model::{BootTime, Key};
+use leasehold_lease::{Answer, Event, Leased, Ticket, Totals, Wallet};
+use leasehold_model::{BootTime, Key, RequestId};
 use leasehold_shard::Settled;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -27,6 +27,8 @@ pub(super) struct Stripe {
 pub(super) struct Inside {
     pub(super) wallet: Wallet<Way>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Heard>>,
+    /// Children's asks that wait. One that came again waits twice, and its answer goes to both.
+    lending: BTreeMap<RequestId, Vec<oneshot::Sender<Option<Leased>>>>,
     drains: bool,
     emptied: bool,
 }
@@ -35,6 +37,7 @@ pub(super) struct Inside {
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) tell: Vec<(oneshot::Sender<Heard>, Heard)>,
+    pub(super) lent: Vec<(oneshot::Sender<Option<Leased>>, Option<Leased>)>,
     pub(super) asks: Vec<UpstreamAsk>,
     /// Of the asks' session.
     pub(super) settled: Option<Settled>,
@@ -55,7 +58,13 @@ pub(super) struct Slot {
 
 impl Stripe {
     pub(super) fn new(wallet: Wallet<Way>) -> Self {
-        let inside = Inside { wallet, waiting: BTreeMap::new(), drains: false, emptied: false };
+        let inside = Inside {
+            wallet,
+            waiting: BTreeMap::new(),
+            lending: BTreeMap::new(),
+            drains: false,
+            emptied: false,
+        };
         Self { inside: Mutex::new(inside), due: AtomicU64::new(NEVER) }
     }
 
@@ -87,6 +96,13 @@ impl Inside {
     pub(super) fn wait_for(&mut self, ticket: Ticket) -> oneshot::Receiver<Heard> {
         let (sender, receiver) = oneshot::channel();
         self.waiting.insert(ticket, sender);
+        receiver
+    }
+
+    /// Where the answer to a child's ask that waits will come from: whatever ends its wait tells.
+    pub(super) fn lend_for(&mut self, id: RequestId) -> oneshot::Receiver<Option<Leased>> {
+        let (sender, receiver) = oneshot::channel();
+        self.lending.entry(id).or_default().push(sender);
         receiver
     }
 
@@ -149,8 +165,10 @@ impl Inside {
                     outcome.and_then(|outcome| outcome.as_ref().ok()).map_or(1, |grant| grant.slot_parts);
                 work.slots.push(Slot { key, number: slot, parts, sent });
             }
-            // This process has no children.
-            Event::Lent { .. } => {}
+            Event::Lent { id, leased } => {
+                let waiting = self.lending.remove(&id).unwrap_or_default();
+                work.lent.extend(waiting.into_iter().map(|waiting| (waiting, leased)));
+            }
         }
     }
 }

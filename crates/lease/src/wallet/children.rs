@@ -47,6 +47,11 @@ impl Children {
         self.all.len()
     }
 
+    /// Whose they are.
+    pub(super) fn holders(&self) -> impl Iterator<Item = EdgeId> {
+        self.all.values().map(|sub| sub.edge)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty() && self.rates.is_empty()
     }

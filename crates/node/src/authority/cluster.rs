@@ -1,29 +1,55 @@
-//! The authority of a node in a cluster: the leader of each counter's shard, found and asked by the cluster.
+//! The authority of a node in a cluster: the leader of each counter's shard, found and asked by the cluster; and for counters
+//! that other nodes lead, what this node holds of them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_client::{AuthoritySettings, LeaseAuthority};
 use leasehold_cluster::{Cluster, Unanswered};
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
+use leasehold_lease::EdgeId;
+use leasehold_limit::Decision;
 use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
 use tokio::time::Instant;
 
+use super::upstream::{NodeClock, NodeUpstream};
 use super::{Holdings, NodeAuthority};
 
 /// How long a caller who names no time waits at most: longer than it takes to elect another leader in place of one that
 /// died, so that only its callers notice who can't wait.
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 
-/// Asks the cluster.
+/// The leases of a node on counters that other nodes lead.
+pub(crate) type NodeLeases = LeaseAuthority<NodeUpstream>;
+
+/// Asks the cluster for what isn't held here.
 #[derive(Debug)]
 pub(crate) struct ClusterAuthority {
     cluster: Cluster,
     patience: Duration,
+    leases: Option<Arc<NodeLeases>>,
 }
 
 impl ClusterAuthority {
     /// Of a node whose requests may take `request_timeout`.
     pub(crate) fn new(cluster: Cluster, request_timeout: Duration) -> Self {
-        Self { cluster, patience: request_timeout.min(PATIENCE_MAX) }
+        Self { cluster, patience: request_timeout.min(PATIENCE_MAX), leases: None }
+    }
+
+    /// One that holds leases, as `edge`: a number drawn for this life of the process.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub(crate) fn leasing(self, edge: EdgeId) -> Self {
+        let upstream = Arc::new(NodeUpstream::new(self.cluster.clone(), edge));
+        let settings = AuthoritySettings { patience: self.patience, ..AuthoritySettings::default() };
+        let leases = LeaseAuthority::start(upstream, Arc::new(NodeClock), settings);
+        Self { leases: Some(Arc::new(leases)), ..self }
+    }
+
+    /// What this node holds of counters that others lead; `None`: it holds none, by its configuration.
+    pub(crate) const fn leases(&self) -> Option<&Arc<NodeLeases>> {
+        self.leases.as_ref()
     }
 
     /// The cluster that is asked.
@@ -57,6 +83,9 @@ impl Authority for ClusterAuthority {
     }
 
     async fn propose(&self, proposal: Proposal, deadline: Option<Instant>) -> Result<Proposed, ProposeError> {
+        if let Some(leases) = &self.leases {
+            return leases.propose(proposal, deadline).await;
+        }
         let mut replies = self.ask(proposal.batch, self.until(deadline)).await?;
         // A proposal has one command, and so one reply.
         let reply = replies.pop();
@@ -66,11 +95,19 @@ impl Authority for ClusterAuthority {
     async fn preview(
         &self,
         limits: &[LimitSpec],
-        _: &[Terms],
+        terms: &[Terms],
         acquire: &Acquire,
         deadline: Option<Instant>,
     ) -> Result<Proposed, ProposeError> {
+        if let Some(leases) = &self.leases {
+            return leases.preview(limits, terms, acquire, deadline).await;
+        }
         self.look(limits, acquire, self.until(deadline)).await.map(Proposed::by_owner)
+    }
+
+    fn stand_in(&self, acquire: &Acquire, limits: &[LimitSpec], terms: &[Terms]) -> Vec<Option<Decision>> {
+        let leases = self.leases.as_ref();
+        leases.map_or_else(Vec::new, |leases| leases.stand_in(acquire, limits, terms))
     }
 
     fn health(&self) -> Result<(), String> {
@@ -90,7 +127,7 @@ impl NodeAuthority for ClusterAuthority {
     }
 }
 
-fn error(unanswered: Unanswered) -> ProposeError {
+pub(super) fn error(unanswered: Unanswered) -> ProposeError {
     match unanswered {
         Unanswered::Deadline | Unanswered::Unreached => ProposeError::Unreachable,
         Unanswered::Overloaded => ProposeError::Overloaded("more asks wait for the counters than may"),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_cluster::{Fatal, GossipKey, StartError as ClusterStartError};
+use leasehold_lease::EdgeId;
 use leasehold_limit::KeySecret;
 
-use super::{StartError, demands_max, from_hex, random_secret, shard_bounds};
+use super::{StartError, demands_max, from_hex, random, random_secret, shard_bounds};
 use crate::authority::ClusterAuthority;
 use crate::config::{ClusterConfig, Config, GossipConfig, check_node_name};
 use crate::core::Core;
@@ -34,6 +35,8 @@ pub(crate) struct Prepared {
     pub(crate) first: FirstRules,
     pub(crate) node: String,
     secret: KeySecret,
+    /// As whom this life of the process holds leases.
+    edge: EdgeId,
     gossip_key: GossipKey,
     gossip_key_other: Option<GossipKey>,
 }
@@ -47,7 +50,8 @@ pub(crate) fn prepare(config: &Config, cluster: &ClusterConfig) -> Result<Prepar
     };
     let node = cluster.node.clone().map_or_else(host_name, Ok)?;
     let (gossip_key, gossip_key_other) = gossip_keys(&cluster.name, &cluster.gossip)?;
-    Ok(Prepared { first, node, secret, gossip_key, gossip_key_other })
+    let edge = EdgeId(u128::from_be_bytes(random("drawing an edge's number")?));
+    Ok(Prepared { first, node, secret, edge, gossip_key, gossip_key_other })
 }
 
 /// What the cluster is told of this node, whose clients are served at `clients`.
@@ -90,15 +94,17 @@ pub(crate) fn core(
     prepared: &Prepared,
     cluster: leasehold_cluster::Cluster,
 ) -> (Core<ClusterAuthority>, Arc<ClusterRules>) {
-    let metrics = Arc::new(Metrics::of(cluster.clone()));
+    let request_timeout = Duration::from_millis(config.intake.request_timeout_ms);
+    let authority = ClusterAuthority::new(cluster.clone(), request_timeout);
+    let leases = config.cluster.as_ref().is_some_and(|cluster| cluster.leases);
+    let authority = if leases { authority.leasing(prepared.edge) } else { authority };
+    let metrics = Arc::new(Metrics::of(cluster.clone(), authority.leases().cloned()));
     let fallback_domain = config.authorize.domain.clone();
     let secret = prepared.secret.clone();
     let region = config.cluster.as_ref().map(|cluster| cluster.region.clone()).unwrap_or_default();
     let rules = ClusterRules::new(name, secret, Arc::clone(&metrics), fallback_domain, region);
     let rules = Arc::new(rules);
-    let keeper = Keeper::Cluster { rules: Arc::clone(&rules), cluster: cluster.clone() };
-    let request_timeout = Duration::from_millis(config.intake.request_timeout_ms);
-    let authority = ClusterAuthority::new(cluster, request_timeout);
+    let keeper = Keeper::Cluster { rules: Arc::clone(&rules), cluster };
     let demands_max = demands_max(shard_bounds(&config.counters));
     (Core::new(keeper, authority, metrics, demands_max), rules)
 }

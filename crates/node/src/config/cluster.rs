@@ -60,6 +60,10 @@ pub struct ClusterConfig {
     /// Log entries of a group between two snapshots, about.
     #[serde(default = "defaults::snapshot_every", deserialize_with = "fields::snapshot_every")]
     pub snapshot_every: u64,
+    /// Whether this node holds tokens of counters that other nodes lead, and lends them to edges of its region. Without, each
+    /// check is decided by its counter's leader.
+    #[serde(default = "defaults::leases")]
+    pub leases: bool,
 }
 
 /// The door for peers.
@@ -111,6 +115,10 @@ pub(super) mod defaults {
     pub(in crate::config) fn snapshot_every() -> u64 {
         20_000
     }
+
+    pub(in crate::config) fn leases() -> bool {
+        true
+    }
 }
 
 impl ClusterConfig {
@@ -133,6 +141,7 @@ impl ClusterConfig {
             replicas: defaults::replicas(),
             replace_after_seconds: defaults::replace_after_seconds(),
             snapshot_every: defaults::snapshot_every(),
+            leases: defaults::leases(),
         }
     }
 

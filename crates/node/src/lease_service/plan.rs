@@ -133,7 +133,9 @@ impl Planning<'_> {
         };
         let (key, place) = (lease.key, lease.limit);
         let ask = lease.by(self.terms.edge);
-        if (self.terms.lends)(key, *scope) {
+        // Whoever asks for nothing and tells nothing is after the number that comes with the owner's answer.
+        let only_number = ask.need == 0 && ask.want == 0 && ask.usage.is_empty();
+        if !only_number && (self.terms.lends)(key, *scope) {
             let ask = ChildAsk { id, spec: spec.clone(), ask };
             return Ok(Some(Work::Lend { tag, ask, within }));
         }
