@@ -28,7 +28,7 @@ exact=target/release/examples/exact
 cat >"$work/rules.yaml" <<YAML
 domain: bench
 limits:
-  - { name: per-key, per: [key], limit: 1000000/second }
+  - { name: per-key, per: [key], limit: 1000000/second, lease: never }
 YAML
 
 start_cluster() {

@@ -21,13 +21,14 @@ use leasehold_tests::load::Load;
 use serde_json::json;
 
 /// `hot` refills quickly, so that what a fault mints would show within the test; `quota` and `ten` don't refill at all
-/// while a test runs, so that what was charged can be counted.
+/// while a test runs, so that what was charged can be counted: to the unit and at any moment, so that nodes hold no leases on
+/// them.
 const RULES: &str = "
 domain: shop
 limits:
   - { name: hot, per: [hot], limit: 40/second, on_unavailable: deny }
-  - { name: quota, per: [quota], limit: 10000/24h, algorithm: sliding_log, on_unavailable: deny }
-  - { name: ten, per: [ten], limit: 10/8760h, algorithm: fixed_window, on_unavailable: deny }
+  - { name: quota, per: [quota], limit: 10000/24h, algorithm: sliding_log, on_unavailable: deny, lease: never }
+  - { name: ten, per: [ten], limit: 10/8760h, algorithm: fixed_window, on_unavailable: deny, lease: never }
 ";
 
 /// What `quota` admits.

@@ -16,14 +16,16 @@ use serde_json::{Value, json};
 use super::{SETTLES_WITHIN, busy_shard, remaining};
 use crate::clients::{Client, PROTOCOLS, admitted};
 
-/// `wide` and `narrow` are of two attributes, so that one request meets both on shards of their own.
+/// `wide` and `narrow` are of two attributes, so that one request meets both on shards of their own. What is admitted of them
+/// is counted to the unit, so that nodes hold no leases on them; what nodes hold of `leased` comes back.
 const RULES: &str = "
 domain: shop
 limits:
-  - { name: ten, per: [ten], limit: 10/8760h, algorithm: fixed_window, on_unavailable: deny }
-  - { name: wide, per: [wide], limit: 1000/8760h, algorithm: fixed_window, on_unavailable: deny }
-  - { name: narrow, per: [narrow], limit: 3/8760h, algorithm: fixed_window, on_unavailable: deny }
-  - { name: open, per: [open], limit: 10/8760h, algorithm: fixed_window, on_unavailable: allow }
+  - { name: ten, per: [ten], limit: 10/8760h, algorithm: fixed_window, on_unavailable: deny, lease: never }
+  - { name: wide, per: [wide], limit: 1000/8760h, algorithm: fixed_window, on_unavailable: deny, lease: never }
+  - { name: narrow, per: [narrow], limit: 3/8760h, algorithm: fixed_window, on_unavailable: deny, lease: never }
+  - { name: open, per: [open], limit: 10/8760h, algorithm: fixed_window, on_unavailable: allow, lease: never }
+  - { name: leased, per: [leased], limit: 500/8760h, algorithm: fixed_window, on_unavailable: deny }
 ";
 
 /// Pairs of counters: of so many, some lie on two shards.
@@ -54,6 +56,23 @@ async fn of_100_concurrent_checks_through_three_nodes_on_a_limit_of_10_exactly_1
     for round in 0..20 {
         let value = format!("user-{round}");
         assert_eq!(admitted(&clients, "shop", &["ten"], &value, 100).await, 10, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_checks_through_three_nodes_that_hold_leases_admit_all_of_a_limit_and_no_more() {
+    let cluster = start(8).await;
+    let clients = connect(&cluster).await;
+    for value in ["a", "b"] {
+        let (mut all, deadline) = (0, Deadline::after(SETTLES_WITHIN));
+        while all < 500 {
+            all += admitted(&clients, "shop", &["leased"], value, 200).await;
+            assert!(all <= 500, "{all} of 500 were admitted");
+            // What one node held while another was refused is handed back when it isn't used.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            assert!(!deadline.passed(), "{all} of 500 were admitted");
+        }
+        assert_eq!(admitted(&clients, "shop", &["leased"], value, 50).await, 0);
     }
 }
 

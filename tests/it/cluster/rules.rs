@@ -8,7 +8,7 @@ use super::{SETTLES_WITHIN, take, three};
 
 async fn put(cluster: &TestCluster, node: usize, limit: u32, expected: Option<u64>) -> (u16, String) {
     let text = format!(
-        "domain: shop\nlimits:\n  - {{ name: ten, per: [ten], limit: {limit}/8760h, algorithm: fixed_window }}\n"
+        "domain: shop\nlimits:\n  - {{ name: ten, per: [ten], limit: {limit}/8760h, algorithm: fixed_window, lease: never }}\n"
     );
     let expected = expected.map(|version| format!("\"{version}\""));
     let headers: Vec<_> = expected.iter().map(|expected| ("if-match", expected.as_str())).collect();

@@ -43,7 +43,7 @@ impl World {
         self.owner.look(key, &spec).remaining
     }
 
-    fn counter(&self, rule: &str, attributes: &[(&str, &str)]) -> (Key, LimitSpec) {
+    pub(crate) fn counter(&self, rule: &str, attributes: &[(&str, &str)]) -> (Key, LimitSpec) {
         let known = self.rules.borrow().clone().expect("rules are known");
         let attributes: Vec<_> =
             attributes.iter().map(|(name, value)| Attribute { name, value: value.as_bytes() }).collect();

@@ -38,18 +38,20 @@ impl Collector for LeasesCollector {
     }
 }
 
-fn counters(counts: Counts) -> [(&'static str, &'static str, u64); 9] {
-    let Counts { waited, hops, wallet, .. } = counts;
+fn counters(counts: Counts) -> [(&'static str, &'static str, u64); 11] {
+    let Counts { waited, hops, undecided, put_back, wallet, .. } = counts;
     [
-        (
-            "leasehold_wallet_hops",
-            "Asks of this node to the leaders of counters, for leases and exact ones",
-            hops,
-        ),
+        ("leasehold_wallet_hops", "Asks of this node to counters' leaders, itself included", hops),
         ("leasehold_wallet_waited_requests", "Requests that waited for such an answer", waited),
+        ("leasehold_wallet_undecided", "Demands that no leader answered in time", undecided),
         ("leasehold_wallet_leases", "Leases that this node was granted", wallet.leases),
         ("leasehold_wallet_granted_units", "Units lent to this node", wallet.granted),
         ("leasehold_wallet_returned_units", "Units that this node handed back", wallet.returned),
+        (
+            "leasehold_wallet_put_back_units",
+            "Units put back because another limit of the request refused",
+            put_back,
+        ),
         ("leasehold_wallet_resent_asks", "Asks sent again for want of an answer", wallet.resends),
         ("leasehold_sub_leases_granted", "Leases granted to edges out of this node's", wallet.sub_leases),
         ("leasehold_sub_leased_units", "Units lent to edges by them", wallet.lent),

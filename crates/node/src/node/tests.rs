@@ -2,6 +2,7 @@
 
 mod cluster;
 mod edges;
+mod leases;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

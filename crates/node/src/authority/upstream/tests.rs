@@ -37,7 +37,7 @@ fn asks_of_one_shard_are_one_batch_with_each_limit_once() {
     assert_eq!((batch.limits.len(), batch.settled), (2, vec![SETTLED]));
     let told = batch.commands.iter().map(|command| match command {
         Command::Lease(lease) => (lease.limit, lease.id.map(|id| id.seq)),
-        other => panic!("{other:?}"),
+        other @ (Command::Acquire(_) | Command::Refund(_) | Command::Reset(_)) => panic!("{other:?}"),
     });
     // Word of what was spent alone is told without an id: nothing is remembered of it.
     assert_eq!(told.collect::<Vec<_>>(), [(0, Some(3)), (1, Some(4)), (0, None)]);

@@ -1,6 +1,6 @@
 //! Which asks go together, and what goes with them.
 
-use leasehold_lease::{MilliRate, Usage};
+use leasehold_lease::{LeaseId, MilliRate, Usage};
 use leasehold_limit::{Algorithm, Ask as Units, Limit};
 use leasehold_model::{RulesVersion, Stamp, TenantId};
 
@@ -136,6 +136,19 @@ fn what_the_node_lends_itself_goes_to_no_owner() {
     let [Work::Lend { tag, ask, .. }, Work::Apply { tags, .. }] = &*work else { panic!("{work:?}") };
     assert_eq!((*tag, ask.id.seq, ask.ask.edge), (101, 1, EDGE));
     assert_eq!(**tags, [102]);
+}
+
+#[test]
+fn an_ask_for_a_number_alone_goes_to_its_owner_past_whoever_lends() {
+    let usage = vec![Usage { lease: LeaseId(1), spent_total: 1, returned_total: 0 }];
+    let mut tells = lease(2, 0, 0, 0);
+    if let What::Lease(lease) = &mut tells.what {
+        lease.usage = usage;
+    }
+    let asks = Asks { limits: limits(), asks: vec![lease(1, 0, 0, 0), tells], settled: Vec::new() };
+    let (work, _) = plan(asks, &Sessions::default(), &terms(&|_, _| true));
+    let [Work::Lend { tag: lent, .. }, Work::Apply { tags, .. }] = &*work else { panic!("{work:?}") };
+    assert_eq!((*lent, &**tags), (102, &[101][..]));
 }
 
 #[test]

@@ -55,8 +55,15 @@ impl Three {
     }
 
     pub(super) async fn start(rules: &str) -> Self {
+        Self::start_as(rules, |_, _| {}).await
+    }
+
+    /// The same, each after a change to its configuration.
+    pub(super) async fn start_as(rules: &str, change: impl Fn(usize, &mut ClusterConfig)) -> Self {
         let mut three = Self::configured(rules).await;
         for place in 0..3 {
+            let cluster = three.configs[place].cluster.as_mut().expect("it is of one");
+            change(place, cluster);
             three.start_node(place).await;
         }
         three.ready().await;
@@ -77,7 +84,7 @@ impl Three {
         until(async || self.running().find_map(Node::not_ready)).await;
     }
 
-    async fn operate(&self, place: usize, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(super) async fn operate(&self, place: usize, method: &str, path: &str, body: &str) -> (u16, String) {
         let node = self.nodes[place].as_ref().expect("it runs");
         ask(node.admin_addr(), method, path, body).await
     }
@@ -114,8 +121,11 @@ pub(super) async fn until(missing: impl AsyncFn() -> Option<String>) {
     }
 }
 
+/// Never leased: what is admitted is counted to the unit here, through all nodes in turn, and right after a reset.
 fn ten_by_user(limit: u64) -> String {
-    format!("domain: d\nlimits:\n  - {{ name: a, per: [user], limit: {limit}/day, on_unavailable: deny }}\n")
+    format!(
+        "domain: d\nlimits:\n  - {{ name: a, per: [user], limit: {limit}/day, on_unavailable: deny, lease: never }}\n"
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
