@@ -52,11 +52,13 @@ impl Seating {
         for node in fits {
             tried[node] = true;
             for other in self.movable(node) {
+                // Seated before the other looks on: should it come upon this shard again, the zone is seen to be taken.
                 self.take(other, node);
+                self.put(shard, node);
                 if self.augment(other, candidates, tried) {
-                    self.put(shard, node);
                     return true;
                 }
+                self.take(shard, node);
                 self.put(other, node);
             }
         }
