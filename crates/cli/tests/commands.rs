@@ -305,9 +305,16 @@ fn a_cluster_in_one_process_is_shown_and_operated() {
     let new = file(&folder, "new.yml", &RULES.replace("2/hour", "3/hour"));
     let (code, said) = on(1, &["rules", "apply", &new, "--expect", "1"]);
     assert!(code == 0 && said.contains("version 2"), "{said}");
+    let (code, said) = on(2, &["leases", "ls"]);
+    assert!(code == 0 && said.starts_with("0 leases"), "{said}");
     let newer = file(&folder, "newer.yml", &RULES.replace("2/hour", "4/hour"));
     let (code, said) = on(2, &["rules", "apply", &newer, "--expect", "1"]);
     assert!(code == 1 && said.contains("rules get"), "{said}");
+    let (code, said) = on(1, &["rules", "remove", "api", "--expect", "2"]);
+    assert!(code == 0 && said.contains("version 3"), "{said}");
+    soon(&|| on(0, &["rules", "status"]).1, &|status| {
+        status.contains("version 3") && !status.contains("api")
+    });
     assert_eq!(dev.stop("INT").0, Some(0));
 }
 
@@ -382,6 +389,47 @@ fn an_operator_reads_and_replaces_rules() {
     check_fails(&[&["rules", "apply", &new, "--expect", "9"], &admin[..]].concat(), 1, "rules get");
     check_ok(&[&["rules", "apply", &new, "--expect", "1"], &admin[..]].concat(), "version 2");
     check_ok(&[&["rules", "get", "api"], &admin[..]].concat(), "3/hour");
+}
+
+#[test]
+fn an_operator_removes_a_domains_rules_and_is_told_where_that_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    for domain in ["api", "web"] {
+        file(&folder, &format!("{domain}.yaml"), &RULES.replace("domain: api", &format!("domain: {domain}")));
+    }
+    let dev = Dev::start(folder.path().to_str().unwrap());
+    let remove = |args: &[&str]| operate(&dev.admin, &[&["rules", "remove"], args].concat());
+    let (code, said) = remove(&["web", "--expect", "9"]);
+    assert!(code == 1 && said.contains("rules get"), "{said}");
+    let (code, said) = remove(&["web", "--expect", "1"]);
+    assert!(code == 0 && said.contains("version 2") && said.contains("without a limit"), "{said}");
+    assert!(!folder.path().join("web.yaml").exists());
+    let (code, said) = remove(&["web"]);
+    assert!(code == 1 && said.contains("there are: api"), "{said}");
+    let (code, said) = remove(&["api"]);
+    assert!(code == 1 && said.contains("the last rule file"), "{said}");
+}
+
+#[test]
+fn an_operator_sees_what_is_lent_and_which_keys_are_asked_for_most_often() {
+    let folder = tempfile::tempdir().unwrap();
+    let dev = Dev::start(&file(&folder, "rules.yaml", RULES));
+    let (code, said) = operate(&dev.admin, &["leases", "ls", "--domain", "api"]);
+    assert!(code == 0 && said.starts_with("0 leases with 0 units out\n"), "{said}");
+    let (_, json) = operate(&dev.admin, &["leases", "ls", "--output", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap()["totals"]["violations"], 0);
+    check_fails(&["leases", "ls", "--limit", "0"], 2, "--limit");
+
+    let load = ["bench", &dev.clients, "--attribute", "user=ann", "--requests", "3000", "--warmup", "0s"];
+    assert_eq!(run(&load).status.code(), Some(0));
+    let (code, said) = operate(&dev.admin, &["keys", "top"]);
+    assert!(code == 0 && said.contains("two") && !said.contains("ann"), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let (code, said) = operate(&dev.admin, &["keys", "top", "--show-values"]);
+    assert!(code == 0 && said.contains("user=ann"), "{said}");
+    let (_, json) = operate(&dev.admin, &["keys", "top", "--output", "json"]);
+    let told: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&told["sampled_one_in"], &told["keys"][0]["values"]), (&64.into(), &Value::Null));
 }
 
 #[test]

@@ -18,3 +18,5 @@ pub(crate) const PREVIEW: Kind = Kind::app(6);
 pub(crate) const STATUS: Kind = Kind::app(7);
 /// A change of a group's members or leader, by its leader.
 pub(crate) const CHANGE: Kind = Kind::app(8);
+/// What is out on leases of the shards that the receiver leads.
+pub(crate) const LEASES: Kind = Kind::app(9);

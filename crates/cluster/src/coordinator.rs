@@ -13,14 +13,14 @@ use leasehold_consensus::runner::Runner;
 use leasehold_consensus::transport::{Access, Transport};
 use leasehold_control::{Command, Control, Reply};
 use leasehold_gossip::Members;
-use leasehold_model::{NodeId, ShardId};
+use leasehold_model::{NodeId, ShardId, TenantId};
 use leasehold_wire::peer::Founding;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::report::Report;
-use crate::{Unanswered, balance, calls, change, plan, report, status};
+use crate::{Lent, Unanswered, balance, calls, change, lent, plan, report, status};
 
 /// Has the control group carry out a command, by a deadline.
 pub(crate) type Commands = Arc<
@@ -69,6 +69,10 @@ impl Coordinator {
         self.0
             .transport
             .register(calls::CHANGE, Access::Members, move |call| change::answer(Arc::clone(&parts), call));
+        let parts = Arc::clone(&self.0);
+        self.0
+            .transport
+            .register(calls::LEASES, Access::Members, move |call| lent::answer(Arc::clone(&parts), call));
     }
 
     /// Starts the planner, which acts while this node leads the control group, and the balance of leaders.
@@ -82,6 +86,11 @@ impl Coordinator {
     /// How the cluster stands, as all nodes that can be reached say; with the hashes of all states if they are wanted.
     pub(crate) async fn report(&self, hashes: bool) -> Report {
         report::gather(&self.0, hashes).await
+    }
+
+    /// What is out on leases, as the leaders that can be reached say.
+    pub(crate) async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Lent {
+        lent::gather(&self.0, tenant, most).await
     }
 
     /// Has a shard led by this replica of it, now and whenever it can.

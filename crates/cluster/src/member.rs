@@ -20,9 +20,9 @@ use leasehold_consensus::log::Log;
 use leasehold_consensus::transport::{Traffic, Transport};
 use leasehold_control as control;
 use leasehold_control::Control;
-use leasehold_model::{NodeId, RulesVersion, ShardId};
+use leasehold_model::{NodeId, RulesVersion, ShardId, TenantId};
 use leasehold_placement::Shards;
-use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
+use leasehold_shard::{Acquire, Batch, LeaseNumbers, LimitSpec, Reply};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -34,7 +34,7 @@ use crate::data::DataDir;
 use crate::form::ClusterIdentity;
 use crate::machine::ShardMachine;
 use crate::whereabouts::Whereabouts;
-use crate::{Clock, ClusterConfig, Counts, Fatal, Report, StartError, Unanswered};
+use crate::{Clock, ClusterConfig, Counts, Fatal, Lent, Report, StartError, Unanswered};
 pub use gauges::Gauges;
 use part::Part;
 use vitals::Vitals;
@@ -266,6 +266,21 @@ impl Cluster {
         Ok(self.0.part()?.coordinator.report(hashes).await)
     }
 
+    /// The `most` leases with the most units out, and all leases in numbers, as the leaders that can be reached say; the
+    /// leases of one tenant's counters only, if one is named. More than 1,000 are not told.
+    ///
+    /// # Errors
+    /// [`Unanswered`] while the node belongs to no cluster.
+    pub async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Result<Lent, Unanswered> {
+        Ok(self.0.part()?.coordinator.lent(tenant, most).await)
+    }
+
+    /// The leases of the shards that this node leads in numbers, a shard each.
+    #[must_use]
+    pub fn lease_numbers(&self) -> Vec<(ShardId, LeaseNumbers)> {
+        self.0.part.get().map(Part::lease_numbers).unwrap_or_default()
+    }
+
     /// Has a shard led by this replica of it.
     ///
     /// # Errors
@@ -381,6 +396,15 @@ impl Part {
             keys: sum.keys.saturating_add(u64::try_from(keys).unwrap_or(u64::MAX)),
             evicted: sum.evicted.saturating_add(evicted),
         })
+    }
+
+    fn lease_numbers(&self) -> Vec<(ShardId, LeaseNumbers)> {
+        let led = self.runner.groups().into_iter().filter(|group| self.runner.is_leader(*group));
+        let numbers = led.filter_map(|group| {
+            let numbers = |machine: &ShardMachine| machine.shard.lease_numbers();
+            Some((group.shard()?, self.runner.with_machine(group, numbers)?))
+        });
+        numbers.collect()
     }
 }
 

@@ -86,6 +86,7 @@ impl<A: Authority, H: Host> Decider for Engine<A, H> {
         // A peek is a look, not a decision.
         if request.descriptors.iter().any(|descriptor| descriptor.cost > 0) {
             self.host.decided(&active.meters, &answer, since(started));
+            self.host.asked(&active, request, &answer);
         }
         tracing::trace!(
             domain = request.domain,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_limit::KeySecret;
-use leasehold_limit::check::Answer;
+use leasehold_limit::check::{Answer, Request};
 use leasehold_limit::rules::{Matched, RuleBook};
 use leasehold_model::{Key, Nanos};
 
@@ -26,6 +26,11 @@ pub trait Host: Send + Sync + 'static {
 
     /// Counts one decided request, peeks aside.
     fn decided(&self, meters: &Self::Meters, answer: &Answer, took: Nanos);
+
+    /// Sees one decided request, peeks aside, with what it asked for.
+    fn asked(&self, active: &Active<Self::Meters>, request: &Request<'_>, answer: &Answer) {
+        let _ = (active, request, answer);
+    }
 
     /// Counts one request that no rule applied to.
     fn unmatched(&self, domain_known: bool);

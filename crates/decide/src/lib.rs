@@ -13,9 +13,12 @@ pub mod headers;
 mod host;
 mod plan;
 mod region;
+pub mod sketch;
+pub mod top_keys;
 
 pub use authority::{Authority, Proposal, ProposeError, Proposed, Terms};
 pub use decider::{CheckError, Decider, Readiness, ResetTarget};
 pub use engine::Engine;
 pub use host::{Active, Host};
 pub use region::Region;
+pub use top_keys::TopKeys;

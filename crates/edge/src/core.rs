@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use leasehold_client::{Clock, KnownRules, LeaseAuthority, NodeStream, SystemClock, Upstream};
-use leasehold_decide::{CheckError, Decider, Engine, Host, Readiness, ResetTarget};
+use leasehold_decide::{CheckError, Decider, Engine, Host, Readiness, ResetTarget, TopKeys};
 use leasehold_limit::KeySecret;
 use leasehold_limit::check::{Answer, Request};
 use leasehold_limit::rules::RuleBook;
@@ -29,6 +29,7 @@ pub(crate) struct Core {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) started: BootTime,
+    pub(crate) top_keys: Arc<TopKeys>,
     engine: Engine<LeaseAuthority<NodeStream>, Base>,
 }
 
@@ -39,6 +40,7 @@ struct Base {
     metrics: Arc<Metrics>,
     gate: Arc<Gate>,
     fullness: Fullness,
+    top_keys: Arc<TopKeys>,
     stream: NodeStream,
 }
 
@@ -50,15 +52,17 @@ impl Core {
         metrics: Arc<Metrics>,
     ) -> Self {
         let gate = Arc::new(Gate::closed("starting"));
+        let top_keys = Arc::new(TopKeys::new(false));
         let base = Base {
             active: ArcSwapOption::empty(),
             metrics: Arc::clone(&metrics),
             gate: Arc::clone(&gate),
             fullness: Fullness::default(),
+            top_keys: Arc::clone(&top_keys),
             stream: stream.clone(),
         };
         let engine = Engine::new(base, Arc::clone(&authority), DEMANDS_MAX);
-        Self { stream, authority, metrics, gate, started: SystemClock.boot(), engine }
+        Self { stream, authority, metrics, gate, started: SystemClock.boot(), top_keys, engine }
     }
 
     /// The rule set in force. `None`: no node has handed one out yet.
@@ -135,6 +139,12 @@ impl Host for Base {
 
     fn decided(&self, meters: &RuleMeters, answer: &Answer, took: Nanos) {
         self.metrics.decided(meters, answer, took);
+    }
+
+    fn asked(&self, active: &Active, request: &Request<'_>, answer: &Answer) {
+        if self.top_keys.draws() {
+            self.top_keys.see(SystemClock.boot(), active.region.as_ref(), request, answer);
+        }
     }
 
     fn unmatched(&self, domain_known: bool) {

@@ -3,10 +3,13 @@
 use leasehold_client::{Clock, SystemClock};
 use leasehold_decide::Decider;
 use leasehold_front::cluster::{AuditEntry, ClusterStatus, Standing};
+use leasehold_front::leases::LeasesStatus;
+use leasehold_front::top_keys::{TopKeysQuery, TopKeysStatus};
 use leasehold_front::{Admin, AdminError, DomainStatus, RulesStatus, Status};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{RuleError, SENT_TEXT, parse};
 use leasehold_model::{RulesVersion, ShardId};
+use leasehold_service::top_keys;
 
 use crate::core::Core;
 
@@ -24,6 +27,15 @@ impl Admin for Core {
     }
 
     async fn rules_put<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<RulesVersion>,
+        _: &'a str,
+    ) -> Result<RulesVersion, AdminError> {
+        Err(ask_a_node())
+    }
+
+    async fn rules_remove<'a>(
         &'a self,
         _: &'a str,
         _: Option<RulesVersion>,
@@ -73,6 +85,14 @@ impl Admin for Core {
             degraded: self.degraded(),
         })
         .await
+    }
+
+    async fn leases<'a>(&'a self, _: Option<&'a str>, _: u32) -> Result<LeasesStatus, AdminError> {
+        Err(ask_a_node())
+    }
+
+    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
+        top_keys(&self.top_keys, SystemClock.boot(), query)
     }
 
     fn metrics(&self) -> String {

@@ -7,6 +7,8 @@ use leasehold_limit::rules::RuleError;
 use leasehold_model::{Nanos, RulesVersion, ShardId};
 
 use crate::cluster::{AuditEntry, ClusterStatus, Standing};
+use crate::leases::LeasesStatus;
+use crate::top_keys::{TopKeysQuery, TopKeysStatus};
 
 /// What an operator can do.
 pub trait Admin: Send + Sync + 'static {
@@ -22,6 +24,15 @@ pub trait Admin: Send + Sync + 'static {
         by: &'a str,
     ) -> impl Future<Output = Result<RulesVersion, AdminError>> + Send + 'a;
 
+    /// Takes one domain's rules out of force. `expected`: only if that version is in force now; `by`: who asks, for the
+    /// audit.
+    fn rules_remove<'a>(
+        &'a self,
+        domain: &'a str,
+        expected: Option<RulesVersion>,
+        by: &'a str,
+    ) -> impl Future<Output = Result<RulesVersion, AdminError>> + Send + 'a;
+
     /// Validates without putting in force; returns the domain's name.
     ///
     /// # Errors
@@ -33,6 +44,19 @@ pub trait Admin: Send + Sync + 'static {
 
     /// The process as a whole. It walks all counters: some 40 ms at a million.
     fn status(&self) -> impl Future<Output = Status> + Send;
+
+    /// The `most` leases with the most units out, and all in numbers. `domain`: only leases of its counters.
+    fn leases<'a>(
+        &'a self,
+        domain: Option<&'a str>,
+        most: u32,
+    ) -> impl Future<Output = Result<LeasesStatus, AdminError>> + Send + 'a;
+
+    /// The keys that this process was asked for most often of late.
+    ///
+    /// # Errors
+    /// Values are wanted and not kept.
+    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError>;
 
     /// The metrics page, in OpenMetrics text.
     fn metrics(&self) -> String;

@@ -9,10 +9,12 @@ pub mod bounds;
 pub mod cluster;
 pub mod grpc;
 pub mod http;
+pub mod leases;
 pub mod rls;
 mod serve;
 #[cfg(test)]
 mod testing;
+pub mod top_keys;
 
 pub use admin::{Admin, AdminError, DomainStatus, RulesStatus, Status};
 pub use leasehold_decide::{CheckError, Decider, Readiness, ResetTarget};

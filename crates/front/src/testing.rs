@@ -10,6 +10,8 @@ use leasehold_model::{Nanos, RequestId, RulesVersion, ShardId};
 use parking_lot::Mutex;
 
 use crate::cluster::{AuditEntry, ClusterStatus, Standing};
+use crate::leases::LeasesStatus;
+use crate::top_keys::{TopKeysQuery, TopKeysStatus};
 use crate::{Admin, AdminError, CheckError, Decider, Readiness, ResetTarget, RulesStatus, Status};
 
 /// Answers every check alike, after a while if told so.
@@ -97,6 +99,16 @@ impl Admin for Fake {
         self.put.clone()
     }
 
+    async fn rules_remove<'a>(
+        &'a self,
+        domain: &'a str,
+        _expected: Option<RulesVersion>,
+        by: &'a str,
+    ) -> Result<RulesVersion, AdminError> {
+        self.told.lock().push(format!("{domain} removed by {by}"));
+        self.put.clone()
+    }
+
     fn rules_validate(&self, text: &str) -> Result<String, Vec<RuleError>> {
         if text.is_empty() { Err(vec![mistake()]) } else { Ok("api".to_owned()) }
     }
@@ -124,6 +136,19 @@ impl Admin for Fake {
             state_hash: Some(255),
             degraded: None,
         }
+    }
+
+    async fn leases(&self, domain: Option<&str>, most: u32) -> Result<LeasesStatus, AdminError> {
+        self.told.lock().push(format!("{most} leases of {domain:?}"));
+        Ok(LeasesStatus { shards_unanswered: 2, ..LeasesStatus::default() })
+    }
+
+    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
+        self.told.lock().push(format!("{query:?}"));
+        if query.show_values {
+            return Err(AdminError::Refused("values are not kept".to_owned()));
+        }
+        Ok(TopKeysStatus { sampled_one_in: 64, ..TopKeysStatus::default() })
     }
 
     fn metrics(&self) -> String {

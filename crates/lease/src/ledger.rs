@@ -38,6 +38,8 @@ pub struct Ledger {
     totals: Totals,
     /// Entries under all keys.
     held: usize,
+    /// Of those, leases.
+    leases: usize,
     /// For operators; influences nothing.
     violations: u64,
 }
@@ -162,6 +164,18 @@ impl Ledger {
         self.held
     }
 
+    /// Leases held under all keys.
+    #[must_use]
+    pub fn lease_count(&self) -> usize {
+        self.leases
+    }
+
+    /// Leases that were ever granted.
+    #[must_use]
+    pub fn grants(&self) -> u64 {
+        self.next
+    }
+
     /// What became of all units that were ever lent.
     #[must_use]
     pub fn totals(&self) -> Totals {
@@ -182,10 +196,11 @@ impl Ledger {
     /// Changes one key, and keeps count.
     fn change<R>(&mut self, key: Key, change: impl FnOnce(&mut Held, &mut Totals) -> R) -> R {
         let held = self.keys.entry(key).or_default();
-        let (wake, len) = (held.wake(), held.len());
+        let (wake, len, leases) = (held.wake(), held.len(), held.lease_count());
         let result = change(held, &mut self.totals);
         let woken = held.wake();
         self.held = self.held - len + held.len();
+        self.leases = self.leases - leases + held.lease_count();
         if held.is_empty() {
             self.keys.remove(&key);
         }

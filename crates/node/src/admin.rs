@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use leasehold_cluster::Cluster;
 use leasehold_front::cluster::{AuditEntry, ClusterStatus, Standing};
+use leasehold_front::leases::LeasesStatus;
+use leasehold_front::top_keys::{TopKeysQuery, TopKeysStatus};
 use leasehold_front::{Admin, AdminError, Decider, RulesStatus, Status};
 use leasehold_limit::rules::RuleError;
 use leasehold_model::{RulesVersion, ShardId};
@@ -39,6 +41,15 @@ impl<A: NodeAuthority> Admin for Core<A> {
         self.keeper.put(text, expected, by).await
     }
 
+    async fn rules_remove<'a>(
+        &'a self,
+        domain: &'a str,
+        expected: Option<RulesVersion>,
+        by: &'a str,
+    ) -> Result<RulesVersion, AdminError> {
+        self.keeper.remove(domain, expected, by).await
+    }
+
     fn rules_validate(&self, text: &str) -> Result<String, Vec<RuleError>> {
         self.rules.parse(text).map(|domain| domain.name.to_string())
     }
@@ -66,8 +77,17 @@ impl<A: NodeAuthority> Admin for Core<A> {
         }
     }
 
+    async fn leases<'a>(&'a self, domain: Option<&'a str>, most: u32) -> Result<LeasesStatus, AdminError> {
+        self.lent(domain, most).await
+    }
+
+    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
+        self.asked_most(query)
+    }
+
     fn metrics(&self) -> String {
         let holdings = self.authority.holdings();
+        self.metrics.lent(self.authority.lease_numbers());
         self.metrics.page(holdings.keys, holdings.evicted)
     }
 

@@ -5,12 +5,17 @@
 mod cluster;
 mod upstream;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_cluster::Lent;
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
-use leasehold_model::Stamp;
-use leasehold_shard::{Acquire, Batch, Bounds, LimitSpec, Reply, Shard, SteeredClock};
+use leasehold_front::AdminError;
+use leasehold_model::{ShardId, Stamp, TenantId};
+use leasehold_shard::{
+    Acquire, Batch, Bounds, LeaseNumbers, LentLeases, LimitSpec, Reply, Shard, SteeredClock,
+};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -22,10 +27,27 @@ pub(crate) trait NodeAuthority: Authority {
     /// What is held here now.
     fn holdings(&self) -> Holdings;
 
+    /// What is out on leases of the shards that this node answers for, in numbers.
+    fn lease_numbers(&self) -> Vec<(ShardId, LeaseNumbers)>;
+
+    /// The `most` leases with the most units out, and all in numbers; the leases of one tenant's counters only, if one is
+    /// named.
+    ///
+    /// # Errors
+    /// The node can't ask anybody yet.
+    fn lent(
+        &self,
+        tenant: Option<TenantId>,
+        most: u32,
+    ) -> impl Future<Output = Result<Lent, AdminError>> + Send;
+
     /// Hash of the state of a node that holds all there is. Walks all of it, and nothing is decided meanwhile: for an
     /// operator's question, not for every scrape, and off the async threads.
     fn state_hash(&self) -> Option<u128>;
 }
+
+/// The shard of a node that runs alone.
+const ONLY: ShardId = ShardId(0);
 
 /// A shard in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,6 +141,24 @@ impl NodeAuthority for LocalAuthority {
             keys: u64::try_from(owner.shard.keys()).unwrap_or(u64::MAX),
             evicted: owner.shard.evicted(),
         }
+    }
+
+    fn lease_numbers(&self) -> Vec<(ShardId, LeaseNumbers)> {
+        vec![(ONLY, self.owner.lock().shard.lease_numbers())]
+    }
+
+    async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Result<Lent, AdminError> {
+        let owner = Arc::clone(&self.owner);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let look = tokio::task::spawn_blocking(move || {
+            let mut owner = owner.lock();
+            let now = clock::stamp(&mut owner.line);
+            (owner.shard.lent(tenant, now, most), owner.shard.lease_numbers())
+        });
+        // It panicked, which left a line, or the runtime is going down.
+        let (LentLeases { leases, more }, numbers) = look.await.unwrap_or_default();
+        let leases = leases.into_iter().map(|lease| (ONLY, lease)).collect();
+        Ok(Lent { leases, more, numbers, unanswered: 0 })
     }
 
     fn state_hash(&self) -> Option<u128> {

@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use leasehold_decide::TopKeys;
 use leasehold_front::http as door;
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::RuleError;
@@ -93,7 +94,8 @@ pub(crate) fn core(config: &Config) -> Result<(Core<LocalAuthority>, Arc<FileRul
     let rules = FileRules::load(source, secret, Arc::clone(&metrics), fallback_domain)?;
     let rules = Arc::new(rules.since_by(authority.line()));
     let keeper = Keeper::Files(Arc::clone(&rules));
-    Ok((Core::new(keeper, authority, metrics, demands_max(bounds)), rules))
+    let top_keys = TopKeys::new(config.admin.show_key_values);
+    Ok((Core::new(keeper, authority, metrics, top_keys, demands_max(bounds)), rules))
 }
 
 /// How a node that runs alone greets edges.

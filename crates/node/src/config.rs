@@ -29,7 +29,7 @@ pub struct Config {
     /// The door for clients: HTTP, gRPC and Envoy RLS.
     pub clients: DoorConfig,
     /// The door for operators.
-    pub admin: DoorConfig,
+    pub admin: AdminConfig,
     /// A rule file, or a folder of them, one a domain. `None`: the built-in example rules. In a cluster: what it is
     /// created with, `None` being no rules.
     pub rules: Option<PathBuf>,
@@ -52,6 +52,19 @@ pub struct Config {
     pub key_secret_file: Option<PathBuf>,
     /// The cluster that this node is a part of. `None`: it runs alone.
     pub cluster: Option<ClusterConfig>,
+}
+
+/// The port for operators, and what they may see there.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AdminConfig {
+    /// Address and port; port 0 takes any free one.
+    #[serde(deserialize_with = "fields::socket_addr")]
+    pub listen: SocketAddr,
+    /// Says yes to unencrypted traffic from other machines. Loopback needs no such word.
+    pub plaintext: bool,
+    /// Whether the values that keys are hashes of are kept, of keys that are asked for often, and shown to whoever asks.
+    pub show_key_values: bool,
 }
 
 /// What the counters may grow to. What is held is never dropped to make room: at a bound the newcomer is refused, and
@@ -119,11 +132,14 @@ impl Config {
     #[must_use]
     pub fn dev(options: DevOptions) -> Self {
         let mut config = Self { rules: options.rules, ..Self::default() };
-        for (door, listen) in [(&mut config.clients, options.clients), (&mut config.admin, options.admin)] {
-            if let Some(listen) = listen {
-                *door = DoorConfig { listen, plaintext: true };
-            }
+        if let Some(listen) = options.clients {
+            config.clients = DoorConfig { listen, plaintext: true };
         }
+        if let Some(listen) = options.admin {
+            config.admin = AdminConfig { listen, plaintext: true, ..config.admin };
+        }
+        // Who is on this machine sees what it asks for anyway.
+        config.admin.show_key_values = config.admin.listen.ip().is_loopback();
         config
     }
 }
@@ -135,10 +151,9 @@ pub(crate) fn check_node_name(name: &str) -> Result<(), String> {
 
 impl Default for Config {
     fn default() -> Self {
-        let loopback = |port| DoorConfig { listen: (Ipv4Addr::LOCALHOST, port).into(), plaintext: false };
         Self {
-            clients: loopback(7600),
-            admin: loopback(7602),
+            clients: DoorConfig { listen: (Ipv4Addr::LOCALHOST, 7600).into(), plaintext: false },
+            admin: AdminConfig::default(),
             rules: None,
             addresses: AddressConfig::default(),
             authorize: AuthorizeConfig::default(),
@@ -150,6 +165,12 @@ impl Default for Config {
             key_secret_file: None,
             cluster: None,
         }
+    }
+}
+
+impl Default for AdminConfig {
+    fn default() -> Self {
+        Self { listen: (Ipv4Addr::LOCALHOST, 7602).into(), plaintext: false, show_key_values: false }
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_decide::{CheckError, Decider, Engine, Host, Readiness, ResetTarget};
+use leasehold_decide::{CheckError, Decider, Engine, Host, Readiness, ResetTarget, TopKeys};
 use leasehold_limit::KeySecret;
 use leasehold_limit::check::{Answer, Request};
 use leasehold_model::{BootTime, Nanos, RequestId};
@@ -24,6 +24,7 @@ pub(crate) struct Core<A> {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) started: BootTime,
     pub(crate) gate: Arc<Gate>,
+    pub(crate) top_keys: Arc<TopKeys>,
     engine: Engine<A, Base>,
 }
 
@@ -33,23 +34,32 @@ struct Base {
     rules: Arc<RulesInForce>,
     metrics: Arc<Metrics>,
     gate: Arc<Gate>,
+    top_keys: Arc<TopKeys>,
     fullness: Fullness,
 }
 
 impl<A: NodeAuthority> Core<A> {
     /// Requests may be charged to `demands_max` counters each.
-    pub(crate) fn new(keeper: Keeper, authority: A, metrics: Arc<Metrics>, demands_max: usize) -> Self {
+    pub(crate) fn new(
+        keeper: Keeper,
+        authority: A,
+        metrics: Arc<Metrics>,
+        top_keys: TopKeys,
+        demands_max: usize,
+    ) -> Self {
         let rules = Arc::clone(keeper.in_force());
         let authority = Arc::new(authority);
         let gate = Arc::new(Gate::closed("starting"));
+        let top_keys = Arc::new(top_keys);
         let base = Base {
             rules: Arc::clone(&rules),
             metrics: Arc::clone(&metrics),
             gate: Arc::clone(&gate),
+            top_keys: Arc::clone(&top_keys),
             fullness: Fullness::default(),
         };
         let engine = Engine::new(base, Arc::clone(&authority), demands_max);
-        Self { rules, keeper, authority, metrics, started: clock::boot(), gate, engine }
+        Self { rules, keeper, authority, metrics, started: clock::boot(), gate, top_keys, engine }
     }
 }
 
@@ -70,6 +80,12 @@ impl Host for Base {
 
     fn decided(&self, meters: &RuleMeters, answer: &Answer, took: Nanos) {
         self.metrics.decided(meters, answer, took);
+    }
+
+    fn asked(&self, active: &Active, request: &Request<'_>, answer: &Answer) {
+        if self.top_keys.draws() {
+            self.top_keys.see(clock::boot(), active.region.as_ref(), request, answer);
+        }
     }
 
     fn unmatched(&self, domain_known: bool) {

@@ -17,6 +17,7 @@ mod metrics;
 mod node;
 mod operate;
 mod rules;
+mod usage;
 
 pub use boot::StartError;
 pub use config::{ClusterConfig, Config, ConfigError, DEFAULT_CONFIG_YAML, DevOptions};

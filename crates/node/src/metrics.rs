@@ -2,24 +2,29 @@
 
 mod cluster;
 mod leases;
+mod lent;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use leasehold_cluster::Cluster;
+use leasehold_model::ShardId;
 pub(crate) use leasehold_service::metrics::{RuleMeters, Totals};
+use leasehold_shard::LeaseNumbers;
 use prometheus_client::registry::Registry;
 
 use crate::authority::NodeLeases;
 use crate::lease_service::LeaseMeters;
 use cluster::ClusterCollector;
 use leases::LeasesCollector;
+use lent::LeaseFigures;
 
 /// Everything that is counted.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     shared: leasehold_service::metrics::Metrics,
     leases: Arc<LeaseMeters>,
+    lent: Arc<LeaseFigures>,
 }
 
 impl Metrics {
@@ -40,7 +45,14 @@ impl Metrics {
 
     fn registered(mut registry: Registry, keys_help: &str) -> Self {
         let leases = Arc::new(LeaseMeters::register(&mut registry));
-        Self { shared: leasehold_service::metrics::Metrics::new(registry, keys_help), leases }
+        let lent = Arc::new(LeaseFigures::default());
+        registry.register_collector(Box::new(Arc::clone(&lent)));
+        Self { shared: leasehold_service::metrics::Metrics::new(registry, keys_help), leases, lent }
+    }
+
+    /// Notes what is out on leases for the page, a shard each that this node answers for.
+    pub(crate) fn lent(&self, numbers: Vec<(ShardId, LeaseNumbers)>) {
+        self.lent.set(numbers);
     }
 
     /// What the streams with edges count.

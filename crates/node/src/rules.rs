@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use leasehold_decide::Region;
-use leasehold_front::{DomainStatus, RulesStatus};
+use leasehold_front::{AdminError, DomainStatus, RulesStatus};
 use leasehold_limit::KeySecret;
 use leasehold_limit::rules::{Domain, RuleBook, RuleError, SENT_TEXT, parse};
 use leasehold_model::{RulesVersion, Stamp};
@@ -112,6 +112,21 @@ impl RulesInForce {
     /// Every mistake found.
     pub(crate) fn parse(&self, text: &str) -> Result<Domain, Vec<RuleError>> {
         parse(SENT_TEXT, text, &self.secret())
+    }
+
+    /// Checks that a domain has rules.
+    ///
+    /// # Errors
+    /// It has none, and which do.
+    fn knows(&self, domain: &str) -> Result<(), AdminError> {
+        let active = self.active();
+        let domains = || active.iter().flat_map(|active| active.book.domains.keys());
+        if domains().any(|name| **name == *domain) {
+            return Ok(());
+        }
+        let names: Vec<_> = domains().map(|name| &**name).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        Err(AdminError::NotFound(format!("there is no domain {domain:?}; there are: {there}")))
     }
 
     /// A set of these texts, each with the name that mistakes are reported under. Also the domains, in their order.

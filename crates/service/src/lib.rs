@@ -9,6 +9,8 @@ mod fullness;
 mod gate;
 pub mod logging;
 pub mod metrics;
+mod top_keys;
 
 pub use fullness::Fullness;
 pub use gate::Gate;
+pub use top_keys::top_keys;

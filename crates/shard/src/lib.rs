@@ -12,6 +12,7 @@ mod evaluate;
 mod hash;
 mod intern;
 mod lease;
+mod lent;
 mod pack;
 mod replies;
 mod snapshot;
@@ -25,6 +26,7 @@ pub use command::{
 };
 pub use hash::checksum;
 pub use intern::Under;
+pub use lent::{LeaseNumbers, LentLease, LentLeases};
 pub use replies::Remembered;
 pub use snapshot::{RestoreError, Snapshot, SnapshotCounter};
 

@@ -5,6 +5,8 @@ mod check;
 mod cluster;
 mod dev;
 mod edge;
+mod keys;
+mod leases;
 mod node;
 mod rules;
 mod serving;
@@ -68,6 +70,12 @@ enum Command {
     Members(cluster::MembersArgs),
     /// Show where counters live and who leads them; have another node lead some.
     Shards(cluster::ShardsArgs),
+    /// Show what is lent to edges.
+    #[command(subcommand)]
+    Leases(leases::Command),
+    /// Show which keys are asked for most often.
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Replay events in virtual time through the code that decides in production.
     Simulate(simulate::Args),
     /// Put load on a server and measure it.
@@ -101,6 +109,8 @@ pub(crate) fn run(cli: Cli) -> Result<Outcome, Failure> {
         Command::Status(args) => cluster::status(&args, format),
         Command::Members(args) => cluster::members(&args, format),
         Command::Shards(args) => cluster::shards(&args, format),
+        Command::Leases(command) => leases::run(&command, format),
+        Command::Keys(command) => keys::run(&command, format),
         Command::Simulate(args) => simulate::run(&args, format),
         Command::Bench(args) => bench::run(&args, format),
         Command::Completions { shell } => completions(shell),

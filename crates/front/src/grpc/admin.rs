@@ -4,6 +4,7 @@
 //! this process may not write and what the cluster refuses are `FAILED_PRECONDITION`, a failed write is `INTERNAL`.
 
 mod cluster;
+mod usage;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use leasehold_wire::status;
 use tonic::{Response, Status};
 
 use super::check_status;
+use crate::leases::{LEASES_DEFAULT, LEASES_MAX};
+use crate::top_keys::{TOP_KEYS_DEFAULT, TOP_KEYS_MAX, TopKeysQuery};
 use crate::{Admin, AdminError, Readiness, bounds};
 
 /// The service over an operator's interface.
@@ -57,6 +60,40 @@ impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
         let put = self.admin.rules_put(&message.text, expected, &by).await;
         let version = put.map_err(|error| admin_status(&error))?;
         Ok(Response::new(v1::PutRulesResponse { version: version.0 }))
+    }
+
+    async fn remove_rules(
+        &self,
+        request: tonic::Request<v1::RemoveRulesRequest>,
+    ) -> Result<Response<v1::RemoveRulesResponse>, Status> {
+        let by = by(&request);
+        let v1::RemoveRulesRequest { domain, expected_version } = request.into_inner();
+        bounds::domain(&domain).map_err(|error| check_status(&error))?;
+        let removed = self.admin.rules_remove(&domain, expected_version.map(RulesVersion), &by).await;
+        let version = removed.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(v1::RemoveRulesResponse { version: version.0 }))
+    }
+
+    async fn leases(
+        &self,
+        request: tonic::Request<v1::LeasesRequest>,
+    ) -> Result<Response<v1::LeasesResponse>, Status> {
+        let v1::LeasesRequest { domain, limit } = request.into_inner();
+        let domain = usage::domain(&domain)?;
+        let most = usage::limit(limit, LEASES_DEFAULT, LEASES_MAX)?;
+        let told = self.admin.leases(domain, most).await.map_err(|error| admin_status(&error))?;
+        Ok(Response::new(usage::leases(told)))
+    }
+
+    async fn top_keys(
+        &self,
+        request: tonic::Request<v1::TopKeysRequest>,
+    ) -> Result<Response<v1::TopKeysResponse>, Status> {
+        let v1::TopKeysRequest { domain, limit, show_values } = request.into_inner();
+        let domain = usage::domain(&domain)?;
+        let most = usage::limit(limit, TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
+        let told = self.admin.top_keys(TopKeysQuery { domain, most, show_values });
+        Ok(Response::new(usage::top_keys(told.map_err(|error| admin_status(&error))?)))
     }
 
     async fn validate_rules(

@@ -1,9 +1,10 @@
 //! Routes for operators: rules, status, metrics and the cluster, on a port of their own.
 //!
 //! A rule file is YAML as on disk. `GET /v1/rules/{domain}` sends its version as `ETag`; a `PUT` with that in `If-Match`
-//! changes the rules only if nobody else did meanwhile (412 otherwise).
+//! changes the rules only if nobody else did meanwhile (412 otherwise), and so does a `DELETE`.
 
 mod cluster;
+mod usage;
 
 use std::future::{self, Ready};
 use std::net::SocketAddr;
@@ -39,7 +40,11 @@ pub fn admin_routes<D: Decider + Admin>(admin: Arc<D>) -> Router {
         .route("/v1/status", get(status::<D>).fallback(get_only))
         .route("/v1/rules", get(rules::<D>).fallback(get_only))
         .route("/v1/rules:validate", on(MethodFilter::POST, validate::<D>).fallback(post_only))
-        .route("/v1/rules/{domain}", get(rules_of::<D>).put(put_rules::<D>).fallback(get_or_put))
+        .route(
+            "/v1/rules/{domain}",
+            get(rules_of::<D>).put(put_rules::<D>).delete(remove_rules::<D>).fallback(no_such_method),
+        )
+        .merge(usage::routes())
         .merge(cluster::routes())
         .fallback(not_found)
         .with_state(admin)
@@ -53,7 +58,10 @@ GET  /v1/status           the process in numbers
 GET  /v1/rules            what is in force, how the last reload went
 GET  /v1/rules/DOMAIN     one domain's rules
 PUT  /v1/rules/DOMAIN     other rules for it; If-Match: \"VERSION\" guards against a lost change
+DELETE /v1/rules/DOMAIN   no rules for it any more: its requests pass without a limit
 POST /v1/rules:validate   every mistake in a rule file, without putting it in force
+GET  /v1/leases           units lent to edges: ?domain=DOMAIN&limit=50
+GET  /v1/keys/top         keys asked for most often: ?domain=DOMAIN&limit=20&show_values=true
 GET  /v1/cluster          members and shards
 GET  /v1/audit            who changed what and when
 POST /v1/shards/N/leader  another leader for a shard: {\"to\": \"NODE\"}
@@ -156,6 +164,23 @@ async fn put_rules<D: Admin>(
     named(&parts.headers, work).await
 }
 
+async fn remove_rules<D: Admin>(
+    State(admin): State<Arc<D>>,
+    domain: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let work = async {
+        let domain = domain_of(domain)?;
+        let expected = expected(&parts.headers)?;
+        let version = admin.rules_remove(&domain, expected, &who(parts.extensions.get())).await?;
+        let mut response = json(&json!({ "domain": domain, "removed": true, "version": version.0 }));
+        response.headers_mut().insert(ETAG, etag(version));
+        Ok(response)
+    };
+    named(&parts.headers, work).await
+}
+
 async fn validate<D: Admin>(State(admin): State<Arc<D>>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let body = body::read(&parts.headers, body, bounds::RULES_BYTES_MAX).await?;
@@ -191,6 +216,6 @@ fn expected(headers: &HeaderMap) -> Result<Option<RulesVersion>, Problem> {
     }
 }
 
-fn get_or_put(method: Method) -> Ready<Problem> {
-    future::ready(body::not_allowed(&method, "GET, HEAD, PUT"))
+fn no_such_method(method: Method) -> Ready<Problem> {
+    future::ready(body::not_allowed(&method, "GET, HEAD, PUT, DELETE"))
 }

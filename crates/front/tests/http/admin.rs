@@ -1,6 +1,7 @@
 //! The operators' routes over a test double.
 
 mod cluster;
+mod usage;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +11,8 @@ use axum::body::Body;
 use http::{Method, Request};
 use leasehold_front::cluster::{AuditEntry, ClusterStatus, Standing};
 use leasehold_front::http::admin_routes;
+use leasehold_front::leases::LeasesStatus;
+use leasehold_front::top_keys::{TopKeysQuery, TopKeysStatus};
 use leasehold_front::{
     Admin, AdminError, CheckError, Decider, DomainStatus, Readiness, ResetTarget, RulesStatus, Status,
 };
@@ -72,6 +75,16 @@ impl Admin for Operated {
         std::future::ready(self.put.clone()).await
     }
 
+    async fn rules_remove(
+        &self,
+        domain: &str,
+        expected: Option<RulesVersion>,
+        by: &str,
+    ) -> Result<RulesVersion, AdminError> {
+        self.told.lock().unwrap().push((format!("{domain} removed by {by}"), expected));
+        std::future::ready(self.put.clone()).await
+    }
+
     fn rules_validate(&self, text: &str) -> Result<String, Vec<RuleError>> {
         text.strip_prefix("domain: ").map(|rest| rest.trim().to_owned()).ok_or_else(|| vec![mistake()])
     }
@@ -99,6 +112,17 @@ impl Admin for Operated {
             state_hash: Some(0xabc),
             degraded: Some("no node".into()),
         }
+    }
+
+    async fn leases(&self, domain: Option<&str>, most: u32) -> Result<LeasesStatus, AdminError> {
+        self.operations.lock().unwrap().push(format!("{most} leases of {domain:?}"));
+        std::future::ready(Ok(usage::leases())).await
+    }
+
+    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
+        let TopKeysQuery { domain, most, show_values } = query;
+        self.operations.lock().unwrap().push(format!("{most} keys of {domain:?}, {show_values}"));
+        Ok(usage::top_keys())
     }
 
     fn metrics(&self) -> String {
@@ -260,6 +284,25 @@ async fn rules_can_be_validated_without_putting_them_in_force() {
     let reply = ask(&router, Method::POST, "/v1/rules:validate", "x").await;
     assert_eq!((reply.status.as_u16(), &reply.json()["errors"][0]["fix"]), (400, &json!("leave it out")));
     assert!(admin.told.lock().unwrap().is_empty());
-    let wrong = ask(&router, Method::DELETE, "/v1/rules/api", "").await;
-    assert_eq!((wrong.status.as_u16(), wrong.header("allow")), (405, Some("GET, HEAD, PUT")));
+    let wrong = ask(&router, Method::POST, "/v1/rules/api", "").await;
+    assert_eq!((wrong.status.as_u16(), wrong.header("allow")), (405, Some("GET, HEAD, PUT, DELETE")));
+}
+
+#[tokio::test]
+async fn rules_are_removed_under_the_version_that_was_expected() {
+    let (admin, router) = routes(Ok(RulesVersion(4)));
+    let request = Request::delete("/v1/rules/api").header("if-match", "\"3\"").body(Body::empty()).unwrap();
+    let reply = send(&router, request).await;
+    assert_eq!((reply.status.as_u16(), reply.header("etag")), (200, Some("\"4\"")));
+    assert_eq!(reply.json(), json!({ "domain": "api", "removed": true, "version": 4 }));
+    let told = ("api removed by operator".to_owned(), Some(RulesVersion(3)));
+    assert_eq!(*admin.told.lock().unwrap(), [told]);
+    for (error, status) in [
+        (AdminError::NotFound("no such domain".into()), 404),
+        (AdminError::ReadOnly("the rules are built in".into()), 403),
+        (AdminError::Conflict { expected: RulesVersion(3), current: RulesVersion(5) }, 412),
+    ] {
+        let reply = ask(&routes(Err(error)).1, Method::DELETE, "/v1/rules/api", "").await;
+        assert_eq!(reply.status.as_u16(), status, "{}", reply.body);
+    }
 }

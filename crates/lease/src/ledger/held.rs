@@ -114,6 +114,10 @@ impl Held {
         !self.leases.is_empty()
     }
 
+    pub(super) fn lease_count(&self) -> usize {
+        self.leases.len()
+    }
+
     /// Entries that count to the ledger's bound.
     pub(super) fn len(&self) -> usize {
         self.leases.len() + self.holders.len()

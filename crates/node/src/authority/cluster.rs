@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_client::{AuthoritySettings, LeaseAuthority};
-use leasehold_cluster::{Cluster, Unanswered};
+use leasehold_cluster::{Cluster, Lent, Unanswered};
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
+use leasehold_front::AdminError;
 use leasehold_lease::EdgeId;
 use leasehold_limit::Decision;
-use leasehold_shard::{Acquire, Batch, LimitSpec, Reply};
+use leasehold_model::{ShardId, TenantId};
+use leasehold_shard::{Acquire, Batch, LeaseNumbers, LimitSpec, Reply};
 use tokio::time::Instant;
 
 use super::upstream::{NodeClock, NodeUpstream};
@@ -119,6 +121,14 @@ impl NodeAuthority for ClusterAuthority {
     fn holdings(&self) -> Holdings {
         let holdings = self.cluster.holdings();
         Holdings { keys: holdings.keys, evicted: holdings.evicted }
+    }
+
+    fn lease_numbers(&self) -> Vec<(ShardId, LeaseNumbers)> {
+        self.cluster.lease_numbers()
+    }
+
+    async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Result<Lent, AdminError> {
+        self.cluster.lent(tenant, most).await.map_err(|why| AdminError::Unavailable(why.to_string()))
     }
 
     fn state_hash(&self) -> Option<u128> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_cluster::{Fatal, GossipKey, StartError as ClusterStartError};
+use leasehold_decide::TopKeys;
 use leasehold_lease::EdgeId;
 use leasehold_limit::KeySecret;
 
@@ -106,7 +107,8 @@ pub(crate) fn core(
     let rules = Arc::new(rules);
     let keeper = Keeper::Cluster { rules: Arc::clone(&rules), cluster };
     let demands_max = demands_max(shard_bounds(&config.counters));
-    (Core::new(keeper, authority, metrics, demands_max), rules)
+    let top_keys = TopKeys::new(config.admin.show_key_values);
+    (Core::new(keeper, authority, metrics, top_keys, demands_max), rules)
 }
 
 /// How the node greets edges.

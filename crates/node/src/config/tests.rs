@@ -40,6 +40,16 @@ fn an_unknown_field_is_named_with_those_there_are() {
 }
 
 #[test]
+fn values_of_keys_are_kept_only_where_that_is_said_or_on_ones_own_machine() {
+    assert!(!Config::default().admin.show_key_values);
+    let told = Config::from_yaml("node.yaml", "admin: { show_key_values: true }\n").expect("valid");
+    assert!(told.admin.show_key_values && told.admin.listen.port() == 7602);
+    let elsewhere = DevOptions { admin: Some(([0, 0, 0, 0], 1).into()), ..DevOptions::default() };
+    let kept = [DevOptions::default(), elsewhere].map(|dev| Config::dev(dev).admin.show_key_values);
+    assert_eq!(kept, [true, false]);
+}
+
+#[test]
 fn an_address_needs_a_port() {
     check(
         "clients:\n  listen: localhost\n",

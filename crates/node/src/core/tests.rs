@@ -19,7 +19,7 @@ fn core(keys: u32, rules: &str) -> Core<LocalAuthority> {
     let secret = KeySecret::new([7; 16]);
     let rules = FileRules::load(Source::File(path), secret, Arc::clone(&metrics), None).expect("valid rules");
     let bounds = Bounds { keys_per_tenant_max: keys, ..Bounds::default() };
-    Core::new(Keeper::Files(Arc::new(rules)), LocalAuthority::new(bounds), metrics, 256)
+    Core::new(Keeper::Files(Arc::new(rules)), LocalAuthority::new(bounds), metrics, TopKeys::new(true), 256)
 }
 
 fn request<'a>(attributes: &[(&'a str, &'a str)], cost: u64) -> Request<'a> {
@@ -101,7 +101,8 @@ async fn why_the_rules_are_not_known_is_told() {
     let (metrics, secret) = (Arc::new(Metrics::new()), KeySecret::new([7; 16]));
     let rules = Arc::new(RulesInForce::unknown("nowhere".to_owned(), secret, Arc::clone(&metrics), None));
     let gate = Arc::new(Gate::closed("waiting for b"));
-    let base = Base { rules, metrics, gate, fullness: Fullness::default() };
+    let (top_keys, fullness) = (Arc::new(TopKeys::new(false)), Fullness::default());
+    let base = Base { rules, metrics, gate, top_keys, fullness };
     let authority = Arc::new(LocalAuthority::new(Bounds::default()));
     let answered = Engine::new(base, authority, 256).check(&request(&[], 1), None).await;
     let Err(CheckError::Overloaded { reason, .. }) = answered else { panic!("{answered:?}") };

@@ -118,6 +118,34 @@ impl FileRules {
         Ok(self.accept(next))
     }
 
+    /// Removes one domain's file and takes its rules out of force. Blocks on the disk.
+    pub(crate) fn remove(
+        &self,
+        domain: &str,
+        expected: Option<RulesVersion>,
+    ) -> Result<RulesVersion, AdminError> {
+        let mut known = self.change.lock();
+        self.catch_up(&mut known);
+        let current = self.in_force.version();
+        if let Some(expected) = expected.filter(|expected| *expected != current) {
+            return Err(AdminError::Conflict { expected, current });
+        }
+        self.in_force.knows(domain)?;
+        let path = self.source.path_to_remove(domain, &known.homes)?;
+        let seen = self.others(known.seen.as_deref())?;
+        let files: Vec<_> = seen.iter().filter(|file| file.path != path).cloned().collect();
+        if files.is_empty() {
+            return Err(AdminError::ReadOnly(format!(
+                "{} is the last rule file of its folder: an empty one is taken for one that isn't mounted",
+                path.display()
+            )));
+        }
+        let (next, homes) = self.build(&files).map_err(AdminError::Invalid)?;
+        store::remove(&path)?;
+        *known = Known { seen: Some(files.clone()), accepted: files, homes };
+        Ok(self.accept(next))
+    }
+
     /// The files that one is replaced among. A folder that can't be read hides the limits of other domains; a file that
     /// can't be read holds nothing but what is replaced.
     fn others<'a>(&self, seen: Option<&'a [RuleFile]>) -> Result<&'a [RuleFile], AdminError> {

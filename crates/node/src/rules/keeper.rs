@@ -51,34 +51,55 @@ impl Keeper {
         by: &str,
     ) -> Result<RulesVersion, AdminError> {
         match self {
-            Self::Files(files) => put_into_files(Arc::clone(files), text.to_owned(), expected).await,
+            Self::Files(files) => {
+                let text = text.to_owned();
+                change_files(Arc::clone(files), move |files| files.put(&text, expected)).await
+            }
             Self::Cluster { rules, cluster } => {
-                let domain = rules.in_force().parse(text).map_err(AdminError::Invalid)?;
-                put_into_cluster(rules, cluster, domain, expected, by).await
+                let parsed = rules.in_force().parse(text).map_err(AdminError::Invalid)?;
+                let Domain { name, source, .. } = parsed;
+                let change = RulesChange { domain: name, text: Some(source), expected, by: by.into() };
+                change_cluster(rules, cluster, change).await
+            }
+        }
+    }
+
+    /// Takes one domain's rules out of force. `expected`: only if that version is in force now.
+    pub(crate) async fn remove(
+        &self,
+        domain: &str,
+        expected: Option<RulesVersion>,
+        by: &str,
+    ) -> Result<RulesVersion, AdminError> {
+        match self {
+            Self::Files(files) => {
+                let domain = domain.to_owned();
+                change_files(Arc::clone(files), move |files| files.remove(&domain, expected)).await
+            }
+            Self::Cluster { rules, cluster } => {
+                rules.in_force().knows(domain)?;
+                let change = RulesChange { domain: domain.into(), text: None, expected, by: by.into() };
+                change_cluster(rules, cluster, change).await
             }
         }
     }
 }
 
-async fn put_into_files(
+async fn change_files(
     files: Arc<FileRules>,
-    text: String,
-    expected: Option<RulesVersion>,
+    change: impl FnOnce(&FileRules) -> Result<RulesVersion, AdminError> + Send + 'static,
 ) -> Result<RulesVersion, AdminError> {
-    let put = tokio::task::spawn_blocking(move || files.put(&text, expected)).await;
+    let changed = tokio::task::spawn_blocking(move || change(&files)).await;
     let interrupted = |_| Err(AdminError::Failed("the write was interrupted; read the rules".to_owned()));
-    put.unwrap_or_else(interrupted)
+    changed.unwrap_or_else(interrupted)
 }
 
-async fn put_into_cluster(
+async fn change_cluster(
     rules: &ClusterRules,
     cluster: &Cluster,
-    domain: Domain,
-    expected: Option<RulesVersion>,
-    by: &str,
+    change: RulesChange,
 ) -> Result<RulesVersion, AdminError> {
-    let Domain { name, source, .. } = domain;
-    let change = RulesChange { domain: name, text: Some(source), expected, by: by.into() };
+    let expected = change.expected;
     let accepted = cluster.command(Command::Rules(change), Instant::now() + ACCEPTED_WITHIN).await;
     match accepted.map_err(operate::unanswered)? {
         Reply::Rules(version) => {

@@ -114,6 +114,21 @@ impl Source {
         Ok(path)
     }
 
+    /// The file that goes with one domain's rules.
+    pub(crate) fn path_to_remove(
+        &self,
+        domain: &str,
+        held: &BTreeMap<Arc<str>, PathBuf>,
+    ) -> Result<PathBuf, AdminError> {
+        if let Self::File(path) = self {
+            return Err(AdminError::ReadOnly(format!(
+                "{} is all the rules there are: a node starts with some; start with rules: FOLDER to hold several",
+                path.display()
+            )));
+        }
+        self.path_for(domain, held)
+    }
+
     /// The folders whose changes may change the rules.
     pub(crate) fn folders(&self) -> Vec<PathBuf> {
         match self {

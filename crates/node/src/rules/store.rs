@@ -1,4 +1,4 @@
-//! Writing a rule file so that a reader, and a crash, see the old text or the new, never a part.
+//! Writing and removing a rule file so that a reader, and a crash, see the old text or the new, never a part.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,23 +12,40 @@ pub(super) fn write(path: &Path, text: &str) -> Result<(), AdminError> {
     replace(path, &beside, text).map_err(|error| {
         // Best effort: a hidden file that stays behind is never read.
         drop(fs::remove_file(&beside));
-        let message = format!("writing {}: {error}", path.display());
-        let forbidden = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
-        if forbidden.contains(&error.kind()) {
-            AdminError::ReadOnly(message)
-        } else {
-            AdminError::Failed(message)
-        }
+        refused("writing", path, &error)
     })
+}
+
+/// Removes the file at `path`, and syncs the folder.
+pub(super) fn remove(path: &Path) -> Result<(), AdminError> {
+    let removed = check_writable(path)
+        .and_then(|()| fs::remove_file(path))
+        .and_then(|()| File::open(folder(path))?.sync_all());
+    removed.map_err(|error| refused("removing", path, &error))
+}
+
+fn refused(doing: &str, path: &Path, error: &io::Error) -> AdminError {
+    let message = format!("{doing} {}: {error}", path.display());
+    let forbidden = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+    if forbidden.contains(&error.kind()) {
+        AdminError::ReadOnly(message)
+    } else {
+        AdminError::Failed(message)
+    }
+}
+
+/// A file that nobody may write is not to be replaced or removed either, though its folder would allow it.
+fn check_writable(path: &Path) -> io::Result<()> {
+    if fs::metadata(path)?.permissions().readonly() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
+    }
+    Ok(())
 }
 
 fn replace(path: &Path, beside: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(beside)?;
     if let Ok(old) = fs::metadata(path) {
-        // A file that nobody may write is not to be replaced either, though its folder would allow it.
-        if old.permissions().readonly() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
-        }
+        check_writable(path)?;
         file.set_permissions(old.permissions())?;
     }
     file.write_all(text.as_bytes())?;

@@ -252,6 +252,61 @@ fn what_may_not_be_written_is_read_only() {
     assert_eq!((version(&in_force), n(&in_force, "d")), (1, 1));
 }
 
+/// A folder with a file for each of these domains.
+fn folder_of(domains: &[&str]) -> (TempDir, FileRules) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for domain in domains {
+        fs::write(folder.path().join(format!("{domain}.yaml")), rules(domain, 1)).expect("written");
+    }
+    let rules = load(Source::at(Some(folder.path())));
+    (folder, rules)
+}
+
+#[test]
+fn a_domain_that_is_removed_takes_its_file_along_and_the_watcher_sees_nothing_new() {
+    let (folder, rules) = folder_of(&["a", "b"]);
+    let conflict = AdminError::Conflict { expected: RulesVersion(7), current: RulesVersion(1) };
+    assert_eq!(rules.remove("a", Some(RulesVersion(7))), Err(conflict));
+    assert_eq!(rules.remove("a", Some(RulesVersion(1))), Ok(RulesVersion(2)));
+    assert!(!folder.path().join("a.yaml").exists() && folder.path().join("b.yaml").exists());
+    assert_eq!(book(&rules).domains.keys().map(|name| &**name).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(rules.reload(), Reload::Unchanged);
+    let gone = rules.remove("a", None).expect_err("it is gone");
+    assert!(matches!(&gone, AdminError::NotFound(why) if why.contains("there are: b")), "{gone}");
+}
+
+#[test]
+fn rules_that_cannot_be_removed_stay_and_it_is_said_why() {
+    let (folder, last) = folder_of(&["a"]);
+    let (_file, path, only) = one_file(&rules("d", 1));
+    let (linked, links) = (tempfile::tempdir().expect("a temporary folder"), folder_of(&["b"]).0);
+    config_map(linked.path(), "..1", &rules("d", 1));
+    fs::copy(links.path().join("b.yaml"), linked.path().join("b.yaml")).expect("copied");
+    let linked_rules = load(Source::at(Some(linked.path())));
+    for (rules, domain, why) in [
+        (&last, "a", "the last rule file"),
+        (&only, "d", "all the rules there are"),
+        (&linked_rules, "d", "a symbolic link"),
+        (&load(Source::at(None)), "api", "built-in examples"),
+    ] {
+        let refused = rules.remove(domain, None).expect_err("it is refused");
+        assert!(matches!(&refused, AdminError::ReadOnly(told) if told.contains(why)), "{refused}");
+        assert_eq!(version(rules), 1);
+    }
+    assert!(folder.path().join("a.yaml").exists() && path.exists());
+}
+
+#[test]
+fn a_file_that_nobody_may_write_is_not_removed() {
+    let (folder, rules) = folder_of(&["a", "b"]);
+    let path = folder.path().join("a.yaml");
+    let mut permissions = fs::metadata(&path).expect("there").permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).expect("changed");
+    assert!(matches!(rules.remove("a", None), Err(AdminError::ReadOnly(_))));
+    assert!(path.exists() && version(&rules) == 1);
+}
+
 /// A volume as Kubernetes mounts a ConfigMap: files are links into `..data`, which is a link that is swapped.
 fn config_map(folder: &Path, generation: &str, text: &str) {
     fs::create_dir(folder.join(generation)).expect("made");

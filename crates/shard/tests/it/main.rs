@@ -4,6 +4,7 @@ mod acquire;
 mod bounds;
 mod golden;
 mod lease;
+mod lent;
 mod model;
 mod refund;
 mod replicas;

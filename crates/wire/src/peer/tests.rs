@@ -4,7 +4,9 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 use leasehold_control::NodeRecord;
-use leasehold_shard::Reply;
+use leasehold_lease::EdgeId;
+use leasehold_model::{Nanos, ShardId, TenantId};
+use leasehold_shard::{LeaseNumbers, LentLease, Reply};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -158,6 +160,10 @@ survives! {
         .prop_map(|(groups, hash)| StatusRequest { groups, hash });
     a_status_reply_survives: StatusReply = vec(replica(), 0..4)
         .prop_map(|replicas| StatusReply { replicas });
+    a_leases_request_survives: LeasesRequest = any::<(u32, Option<u64>)>()
+        .prop_map(|(most, tenant)| LeasesRequest { most, tenant: tenant.map(TenantId) });
+    a_leases_reply_survives: LeasesReply = (vec(numbers(), 0..4), vec(lent(), 0..4), any::<bool>())
+        .prop_map(|(shards, leases, more)| LeasesReply { shards, leases, more });
     a_change_request_survives: ChangeRequest = (any::<u32>(), change())
         .prop_map(|(group, change)| ChangeRequest { group, change });
     a_change_reply_survives: ChangeReply = prop_oneof![
@@ -166,6 +172,34 @@ survives! {
         text().prop_map(ChangeReply::Refused),
         Just(ChangeReply::Unknown),
     ];
+}
+
+fn numbers() -> impl Strategy<Value = (ShardId, LeaseNumbers)> {
+    any::<(u32, [u64; 10])>().prop_map(|(shard, numbers)| {
+        let [leases, entries, out, grants, granted, spent, returned, lapsed, gates, violations] = numbers;
+        let numbers = LeaseNumbers {
+            leases,
+            entries,
+            out,
+            grants,
+            granted,
+            spent,
+            returned,
+            lapsed,
+            gates,
+            violations,
+        };
+        (ShardId(shard), numbers)
+    })
+}
+
+fn lent() -> impl Strategy<Value = (ShardId, LentLease)> {
+    any::<(u32, u128, u64, u128, [u64; 4])>().prop_map(|(shard, key, tenant, edge, units)| {
+        let [granted, spent, returned, ends] = units;
+        let (key, tenant, edge) = (Key::from_u128(key), TenantId(tenant), EdgeId(edge));
+        let expires_in = Nanos(ends);
+        (ShardId(shard), LentLease { key, tenant, edge, granted, spent, returned, expires_in })
+    })
 }
 
 #[track_caller]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use leasehold_node::config::DoorConfig;
+use leasehold_node::config::{AdminConfig, DoorConfig};
 use leasehold_node::{ClusterConfig, Config, EXAMPLE_RULES_YAML, Node};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
@@ -143,7 +143,7 @@ fn plan(
         cluster.gossip.listen.set_port(gossip);
         let config = Config {
             clients: door(args.http, node)?,
-            admin: door(args.admin, node)?,
+            admin: admin(args.admin, node)?,
             rules: Some(rules.clone()),
             cluster: Some(cluster),
             ..Config::default()
@@ -161,6 +161,12 @@ fn door(first: SocketAddr, node: u16) -> Result<DoorConfig, Failure> {
     }
     // Naming it is the explicit word, as with a single node.
     Ok(DoorConfig { listen, plaintext: true })
+}
+
+/// The same for operators, who see on this machine what it asks for.
+fn admin(first: SocketAddr, node: u16) -> Result<AdminConfig, Failure> {
+    let DoorConfig { listen, plaintext } = door(first, node)?;
+    Ok(AdminConfig { listen, plaintext, show_key_values: listen.ip().is_loopback() })
 }
 
 fn offset(port: u16, node: u16, more: u16) -> Result<u16, Failure> {

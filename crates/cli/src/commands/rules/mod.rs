@@ -1,4 +1,5 @@
-//! `leasehold rules`: lint and explain work offline on files; status, get and apply speak to a running server.
+//! `leasehold rules`: lint and explain work offline on files; status, get, apply and remove speak to a
+//! running server.
 
 mod explain;
 mod lint;
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     Get(remote::GetArgs),
     /// Put one domain's rule file in force on a server.
     Apply(remote::ApplyArgs),
+    /// Take one domain's rules out of force on a server: its requests then pass without a limit.
+    Remove(remote::RemoveArgs),
 }
 
 /// Runs the command.
@@ -35,5 +38,6 @@ pub(super) fn run(command: &Command, format: Format) -> Result<Outcome, Failure>
         Command::Status(args) => remote::status(args, format),
         Command::Get(args) => remote::get(args, format),
         Command::Apply(args) => remote::apply(args, format),
+        Command::Remove(args) => remote::remove(args, format),
     }
 }

@@ -1,4 +1,4 @@
-//! `leasehold rules status`, `get` and `apply`: an operator's conversation with a running server.
+//! `leasehold rules status`, `get`, `apply` and `remove`: an operator's conversation with a running server.
 
 use std::path::PathBuf;
 
@@ -35,6 +35,18 @@ pub(crate) struct GetArgs {
 pub(crate) struct ApplyArgs {
     /// One domain's rule file.
     file: PathBuf,
+    /// Only if this version is in force now.
+    #[arg(long, value_name = "VERSION")]
+    expect: Option<u64>,
+    #[command(flatten)]
+    server: AdminServer,
+}
+
+/// Arguments of `leasehold rules remove`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RemoveArgs {
+    /// The domain.
+    domain: String,
     /// Only if this version is in force now.
     #[arg(long, value_name = "VERSION")]
     expect: Option<u64>,
@@ -113,6 +125,21 @@ pub(super) fn apply(args: &ApplyArgs, format: Format) -> Result<Outcome, Failure
     match format {
         Format::Json => output::json(&json!({ "version": version })),
         Format::Table | Format::Svg => output::line(format!("{file} is in force as version {version}")),
+    }
+    Ok(Outcome::Done)
+}
+
+/// Takes one domain's rules out of force.
+pub(super) fn remove(args: &RemoveArgs, format: Format) -> Result<Outcome, Failure> {
+    let request = pb::RemoveRulesRequest { domain: args.domain.clone(), expected_version: args.expect };
+    let removed = args.server.ask(request, async |client, request| client.remove_rules(request).await)?;
+    match format {
+        Format::Json => output::json(&json!({ "domain": args.domain, "version": removed.version })),
+        Format::Table | Format::Svg => output::line(format!(
+            "{} has no rules any more, as of version {}: its requests pass without a limit",
+            output::visible(&args.domain),
+            removed.version
+        )),
     }
     Ok(Outcome::Done)
 }

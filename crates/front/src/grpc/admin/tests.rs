@@ -97,3 +97,40 @@ async fn a_standing_is_named_and_the_caller_known_by_where_it_calls_from() {
     drop(service.set_standing(set(v1::Standing::Draining)).await);
     assert_eq!(*service.admin.told.lock(), ["b draining by operator at 127.0.0.1"]);
 }
+
+#[tokio::test]
+async fn rules_are_removed_by_domain_and_version_and_each_refusal_has_its_status() {
+    let remove = |domain: &str| {
+        let request = v1::RemoveRulesRequest { domain: domain.to_owned(), expected_version: Some(7) };
+        tonic::Request::new(request)
+    };
+    let removing = service(Ok(RulesVersion(8)));
+    assert_eq!(removing.remove_rules(remove("api")).await.unwrap().get_ref().version, 8);
+    assert_eq!(*removing.admin.told.lock(), ["api removed by operator"]);
+    assert_eq!(removing.remove_rules(remove("")).await.unwrap_err().code(), Code::InvalidArgument);
+    for (error, code) in [
+        (AdminError::NotFound("no such domain".into()), Code::NotFound),
+        (AdminError::ReadOnly("files".into()), Code::FailedPrecondition),
+        (AdminError::Conflict { expected: RulesVersion(7), current: RulesVersion(9) }, Code::Aborted),
+    ] {
+        assert_eq!(service(Err(error)).remove_rules(remove("api")).await.unwrap_err().code(), code);
+    }
+}
+
+#[tokio::test]
+async fn what_is_used_is_asked_for_within_bounds_and_values_only_where_they_are_kept() {
+    let service = service(Ok(RulesVersion(8)));
+    let leases =
+        |domain: &str, limit| tonic::Request::new(v1::LeasesRequest { domain: domain.to_owned(), limit });
+    assert_eq!(service.leases(leases("", 0)).await.unwrap().get_ref().shards_unanswered, 2);
+    drop(service.leases(leases("api", 7)).await.unwrap());
+    assert_eq!(*service.admin.told.lock(), ["50 leases of None", r#"7 leases of Some("api")"#]);
+    let beyond = service.leases(leases("", 1_001)).await;
+    assert_eq!(beyond.expect_err("too many").code(), Code::InvalidArgument);
+    let top = |show_values| {
+        let (domain, limit) = (String::new(), 0);
+        tonic::Request::new(v1::TopKeysRequest { domain, limit, show_values })
+    };
+    assert_eq!(service.top_keys(top(false)).await.unwrap().get_ref().sampled_one_in, 64);
+    assert_eq!(service.top_keys(top(true)).await.unwrap_err().code(), Code::FailedPrecondition);
+}
