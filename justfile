@@ -44,3 +44,7 @@ lease-interleavings:
 # Nanoseconds a unit spent from a lease, beside governor.
 bench-spend:
     cargo bench -p leasehold-lease --bench spend
+
+# Ten minutes (or as many as named) of killed owners and killed, stopped and cut-off sidecars over real processes.
+leases minutes="10":
+    LEASEHOLD_LEASES_MINUTES={{minutes}} cargo test --release -p leasehold-tests --test it -- leases:: --nocapture

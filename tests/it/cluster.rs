@@ -84,7 +84,7 @@ async fn take(cluster: &TestCluster, node: usize, attribute: &str, value: &str) 
 }
 
 /// The first shard that holds a counter.
-fn busy_shard(status: &Status) -> Option<u32> {
+pub(crate) fn busy_shard(status: &Status) -> Option<u32> {
     status.shards.iter().find(|shard| shard.group.keys.is_some_and(|keys| keys > 0)).map(|shard| shard.shard)
 }
 

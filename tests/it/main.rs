@@ -8,6 +8,7 @@ mod edge;
 mod envoy;
 mod exact;
 mod inputs;
+mod leases;
 mod lifecycle;
 mod nginx;
 mod operators;

@@ -45,17 +45,28 @@ impl TestEdge {
     /// When it doesn't listen in time.
     #[must_use]
     pub fn begin(node: SocketAddr) -> Self {
+        let mut edge = Self::launch(&[node], "");
+        edge.process.wait_for_port(edge.admin, READY_WITHIN);
+        edge
+    }
+
+    /// Starts an edge of these nodes with more lines for its configuration, and waits for nothing.
+    ///
+    /// # Panics
+    /// When its files can't be written.
+    #[must_use]
+    pub fn launch(nodes: &[SocketAddr], config: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let (clients, admin, socket) = (own_port(), own_port(), folder.path().join("edge.sock"));
+        let upstreams: Vec<String> = nodes.iter().map(|node| format!("'http://{node}'")).collect();
         let text = format!(
-            "upstreams: ['http://{node}']\nclients: {{ listen: '{clients}', unix: '{}' }}\nadmin: {{ listen: '{admin}' }}\n",
+            "upstreams: [{}]\nclients: {{ listen: '{clients}', unix: '{}' }}\nadmin: {{ listen: '{admin}' }}\n{config}\n",
+            upstreams.join(", "),
             socket.display()
         );
-        let config = folder.path().join("edge.yaml");
-        fs::write(&config, text).expect("the temporary folder can be written to");
-        let mut process = Self::spawn(&config);
-        process.wait_for_port(admin, READY_WITHIN);
-        Self { process, clients, admin, socket, folder }
+        let path = folder.path().join("edge.yaml");
+        fs::write(&path, text).expect("the temporary folder can be written to");
+        Self { process: Self::spawn(&path), clients, admin, socket, folder }
     }
 
     /// An edge from a configuration file.

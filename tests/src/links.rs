@@ -3,7 +3,8 @@
 //!
 //! Each node has a proxy in front of its door for peers, and is known by that address. Who calls is found by the
 //! system's table of connections: the process whose socket has the caller's port. So each pair of nodes and direction can
-//! be cut by itself. What is cut waits, as it would in retransmissions; nothing is lost, reordered or reset.
+//! be cut by itself. What is cut waits, as it would in retransmissions; nothing is lost, reordered or reset, until the test
+//! drops what is cut.
 
 mod origin;
 
@@ -36,6 +37,8 @@ type Direction = (usize, usize);
 #[derive(Debug)]
 pub struct Links {
     cut: watch::Sender<BTreeSet<Direction>>,
+    /// How often cut connections were dropped.
+    drops: watch::Sender<u64>,
     processes: Arc<RwLock<Vec<Option<u32>>>>,
     proxies: JoinSet<()>,
 }
@@ -51,7 +54,7 @@ impl Links {
     #[must_use]
     pub fn new() -> Self {
         let (cut, _) = watch::channel(BTreeSet::new());
-        Self { cut, processes: Arc::default(), proxies: JoinSet::new() }
+        Self { cut, drops: watch::Sender::new(0), processes: Arc::default(), proxies: JoinSet::new() }
     }
 
     /// Puts a proxy in front of one more node's door; returns the address that others are to use.
@@ -67,14 +70,18 @@ impl Links {
             node: processes.len() - 1,
             door,
             cut: self.cut.subscribe(),
+            drops: self.drops.subscribe(),
             processes: Arc::clone(&self.processes),
         };
         self.proxies.spawn(proxy.run(listener));
         address
     }
 
-    /// Says which process a node is now.
-    pub(crate) fn set_process(&self, node: usize, process: Option<u32>) {
+    /// Says which process a node is now: before it calls anybody.
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn set_process(&self, node: usize, process: Option<u32>) {
         self.processes.write().unwrap_or_else(PoisonError::into_inner)[node] = process;
     }
 
@@ -100,6 +107,11 @@ impl Links {
         }
     }
 
+    /// Ends every connection of which a direction is cut, with all that waits in it: that is lost. New ones are taken, and wait.
+    pub fn drop_cut(&self) {
+        self.drops.send_modify(|drops| *drops += 1);
+    }
+
     /// Everybody hears everybody again.
     pub fn heal(&self) {
         self.cut.send_modify(BTreeSet::clear);
@@ -112,6 +124,7 @@ struct Proxy {
     node: usize,
     door: SocketAddr,
     cut: watch::Receiver<BTreeSet<Direction>>,
+    drops: watch::Receiver<u64>,
     processes: Arc<RwLock<Vec<Option<u32>>>>,
 }
 
@@ -138,7 +151,8 @@ impl Proxy {
         let (asks, answers) = (from.map(|from| (from, to)), from.map(|from| (to, from)));
         tokio::select! {
             () = pump(caller_reads, door_writes, asks, self.cut.clone()) => {}
-            () = pump(door_reads, caller_writes, answers, self.cut) => {}
+            () = pump(door_reads, caller_writes, answers, self.cut.clone()) => {}
+            () = dropped(asks, answers, self.drops, self.cut) => {}
         }
     }
 
@@ -153,6 +167,23 @@ impl Proxy {
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
         None
+    }
+}
+
+/// Waits until this connection is dropped while one of its directions is cut.
+async fn dropped(
+    asks: Option<Direction>,
+    answers: Option<Direction>,
+    mut drops: watch::Receiver<u64>,
+    cut: watch::Receiver<BTreeSet<Direction>>,
+) {
+    // Drops from before this connection are none of its own.
+    drops.mark_unchanged();
+    while drops.changed().await.is_ok() {
+        let cut = cut.borrow();
+        if [asks, answers].into_iter().flatten().any(|direction| cut.contains(&direction)) {
+            return;
+        }
     }
 }
 

@@ -70,6 +70,20 @@ async fn what_is_cut_waits_until_it_is_healed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_dropped_while_it_is_cut_is_lost_and_other_connections_are_not() {
+    let (links, mut stream) = pair().await;
+    check_answered(&mut stream).await;
+    links.drop_cut();
+    check_answered(&mut stream).await;
+    links.cut(0, 1);
+    check_unanswered(&mut stream).await;
+    links.drop_cut();
+    let mut late = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut late)).await;
+    assert!(read.is_ok() && late.is_empty(), "{read:?}, {late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_between_others_concerns_nobody_else() {
     let (mut links, mut stream) = pair().await;
     links.add(own_port()).await;
