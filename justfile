@@ -48,3 +48,7 @@ bench-spend:
 # Ten minutes (or as many as named) of killed owners and killed, stopped and cut-off sidecars over real processes.
 leases minutes="10":
     LEASEHOLD_LEASES_MINUTES={{minutes}} cargo test --release -p leasehold-tests --test it -- leases:: --nocapture
+
+# What leasing costs beside other ways to share a limit, simulated: 12 edges in 3 regions. Fails when leases overshoot.
+bench-leases:
+    cargo bench -p leasehold-lease --bench leases

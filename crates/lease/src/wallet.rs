@@ -241,7 +241,7 @@ impl<L: Clone> Wallet<L> {
             let entry = self.keys.get_mut(&key).expect("no key goes while they are walked");
             entry.denied_until = BootTime(0);
             entry.quiet_until = BootTime(0);
-            entry.gated = false;
+            entry.share_at = None;
             entry.lends = true;
             match replace(key, &entry.limit) {
                 Some(limit) => entry.limit = limit,

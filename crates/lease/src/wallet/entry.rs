@@ -78,8 +78,8 @@ pub(super) struct Entry<L> {
     pub(super) round_trip: Option<Nanos>,
     /// Nothing is to be had until then.
     pub(super) denied_until: BootTime,
-    /// The denial is the owner's word for when this edge's share comes: ask then, unbidden.
-    pub(super) gated: bool,
+    /// When this edge's share comes, by the owner's word: ask then, unbidden.
+    pub(super) share_at: Option<BootTime>,
     /// Units are asked for past this wallet: hold some.
     pub(super) wished: bool,
     /// No asking for units to hold until then.
@@ -111,7 +111,7 @@ impl<L> Entry<L> {
             heard: Heard { remaining: 0, reset_at: now, at: Stamp::ZERO, when: now },
             round_trip: None,
             denied_until: BootTime(0),
-            gated: false,
+            share_at: None,
             wished: false,
             quiet_until: BootTime(0),
             lends: true,
@@ -207,7 +207,7 @@ impl<L> Entry<L> {
         if held == 0 || !self.waiters.is_empty() {
             return;
         }
-        let target = shared.settings.target(self.rate(now), self.round_trip(shared));
+        let target = self.target(self.rate(now), shared);
         let idle = now.since(self.used_at) >= shared.settings.idle && self.children.rate(now) == MilliRate(0);
         let keep = if shared.draining || idle {
             0
@@ -235,8 +235,19 @@ impl<L> Entry<L> {
         if hold > 0 && self.may_prefetch(shared, now) {
             return Some((0, hold));
         }
-        let report = now.since(self.told_at) >= shared.settings.report_every(self.short);
-        (self.leases.has_untold_return() || (report && self.leases.has_news())).then_some((0, 0))
+        let report = now.since(self.told_at) >= self.report_every(shared);
+        let tells = self.leases.has_untold_return() || (report && self.leases.has_news());
+        // The next ask waits until this one is answered, so it takes along what is wanted.
+        let rides = self.may_hold(shared, now) && self.in_use(shared, now);
+        tells.then_some((0, if rides { hold } else { 0 }))
+    }
+
+    fn report_every(&self, shared: &Shared) -> Nanos {
+        shared.settings.report_every(self.short, self.round_trip(shared))
+    }
+
+    fn target(&self, rate: MilliRate, shared: &Shared) -> u64 {
+        shared.settings.target(rate, self.round_trip(shared), !self.children.is_empty())
     }
 
     /// Units short of the target, but for those that end before an answer could come. The request that waits first
@@ -247,7 +258,7 @@ impl<L> Entry<L> {
             Who::Child { .. } => MilliRate(0),
         });
         let rate = MilliRate(self.rate(now).0.saturating_sub(first.0));
-        let target = shared.settings.target(rate, self.round_trip(shared));
+        let target = self.target(rate, shared);
         target.saturating_sub(self.useful(shared, now))
     }
 
@@ -258,15 +269,21 @@ impl<L> Entry<L> {
 
     /// Whether to ask before anybody waits: units run low while they are being used, or the gate has opened.
     fn may_prefetch(&self, shared: &Shared, now: BootTime) -> bool {
-        if shared.draining || !self.lends || self.leases.len() >= LEASES_MAX {
+        if !self.may_hold(shared, now) || now < self.quiet_until {
             return false;
         }
-        if self.is_denied(now) || now < self.quiet_until {
-            return false;
-        }
-        let in_use = !self.leases.is_empty() && now.since(self.used_at) < shared.settings.look_every();
         let low = shared.settings.low_water(self.rate(now), self.round_trip(shared));
-        self.gated || self.wished || (in_use && self.useful(shared, now) <= low)
+        let runs_low = self.in_use(shared, now) && self.useful(shared, now) <= low;
+        self.share_at.is_some() || self.wished || runs_low
+    }
+
+    /// Whether units to hold may be asked for at all.
+    fn may_hold(&self, shared: &Shared, now: BootTime) -> bool {
+        !shared.draining && self.lends && self.leases.len() < LEASES_MAX && now >= self.asks_from(shared)
+    }
+
+    fn in_use(&self, shared: &Shared, now: BootTime) -> bool {
+        !self.leases.is_empty() && now.since(self.used_at) < shared.settings.look_every()
     }
 
     /// Fills the cell, and says when it is to call.
@@ -309,8 +326,11 @@ impl<L> Entry<L> {
             lifetime: shared.settings.lifetime,
             usage: self.leases.tell(),
         };
+        if self.share_at.is_some() && need == 0 {
+            self.refuse_until_answered(shared, now);
+        }
         self.waiters.mark_asked();
-        self.gated = false;
+        self.share_at = None;
         self.wished = false;
         self.told_at = now;
         self.flight = Some(Flight::new(id, ask.clone(), now, self.round_trip(shared)));
@@ -341,9 +361,10 @@ impl<L> Entry<L> {
     /// When to look again, whoever calls or doesn't.
     fn next_due(&self, shared: &Shared, now: BootTime) -> Option<BootTime> {
         let later = |at: BootTime, by: Nanos| BootTime(at.0.saturating_add(by.0));
+        // A gate that opened while nothing is wanted waits for the next request, not for the next nanosecond.
+        let opens = self.share_at.map(|_| self.asks_from(shared)).filter(|&opens| opens > now);
         if self.is_empty() {
             let kept = later(self.used_at, KEEP);
-            let opens = self.gated.then_some(self.denied_until);
             return opens.into_iter().chain([BootTime(kept.0.max(self.denied_until.0))]).min();
         }
         let held = !self.leases.is_empty();
@@ -358,8 +379,8 @@ impl<L> Entry<L> {
             end,
             before_end,
             quiet_ends,
-            self.gated.then_some(self.denied_until),
-            held.then(|| later(self.looked_at, shared.settings.look_every())),
+            opens,
+            held.then(|| later(self.looked_at, shared.settings.look_every().min(self.report_every(shared)))),
         ]
         .into_iter()
         .flatten()

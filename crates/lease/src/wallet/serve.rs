@@ -74,7 +74,7 @@ impl<L> Entry<L> {
             return;
         }
         let refused = got < wanted;
-        self.short = refused;
+        self.short = refused || leased.remaining < wanted;
         if leased.lease.is_some() {
             self.lends = true;
         } else if wanted > flight.ask.need && leased.gate.is_none() && leased.remaining > 0 {
@@ -87,13 +87,29 @@ impl<L> Entry<L> {
         });
         let wait = wait.filter(|_| refused).map(|wait| wait.min(DENIED_MAX));
         self.denied_until = wait.map_or(BootTime(0), |wait| after(when, wait));
-        self.gated = refused && leased.gate.is_some();
+        self.share_at = leased.gate.and(wait).map(|wait| after(when, wait));
+        if self.share_at.is_some() && self.asks_from(shared) <= now {
+            // The way is so long that the next ask leaves at once.
+            self.refuse_until_answered(shared, now);
+        }
         self.quiet_until = match refused {
             // The gate says when.
-            true if self.gated => BootTime(0),
-            true => after(now, shared.settings.quiet()),
+            true if self.share_at.is_some() => BootTime(0),
+            true => after(now, shared.settings.quiet(self.round_trip(shared))),
             false => BootTime(0),
         };
+    }
+
+    /// Until when nothing is asked for unbidden. An ask for this edge's share reaches the owner when the share comes.
+    pub(super) fn asks_from(&self, shared: &Shared) -> BootTime {
+        let way = self.round_trip(shared).0 / 2;
+        self.share_at.map_or(self.denied_until, |share| BootTime(share.0.saturating_sub(way)))
+    }
+
+    /// While an ask for this edge's share is under way: what comes meanwhile would wait for units that are spoken for.
+    pub(super) fn refuse_until_answered(&mut self, shared: &Shared, now: BootTime) {
+        let answered = now.0.saturating_add(self.round_trip(shared).0.saturating_mul(9) / 8);
+        self.denied_until = BootTime(self.denied_until.0.max(answered));
     }
 
     fn serve(&mut self, leased: &Leased, shared: &mut Shared, now: BootTime) {
@@ -201,7 +217,7 @@ impl<L> Entry<L> {
 
     /// Nobody will answer the ask that was under way.
     pub(super) fn refused(&mut self, shared: &mut Shared, now: BootTime) {
-        self.quiet_until = after(now, shared.settings.quiet());
+        self.quiet_until = after(now, shared.settings.quiet(self.round_trip(shared)));
         for waiter in self.waiters.take_all() {
             shared.events.push_back(match waiter.who {
                 Who::Request(ticket) => Event::Answered { ticket, answer: Answer::Undecided },

@@ -51,18 +51,23 @@ pub(super) const LEASES_MAX: usize = 8;
 const HORIZON_MAX: Nanos = Nanos::from_secs(1);
 /// An ask without an answer is sent again after so long at least, and twice as long each time.
 const RESEND_MIN: Nanos = Nanos::from_millis(200);
+/// Word of what was spent goes no more often than this, however near the owner is.
+const REPORT_MIN: Nanos = Nanos::from_millis(50);
 /// The longest time between two sendings of an ask.
 const RESEND_MAX: Nanos = Nanos::from_secs(2);
 
 impl Settings {
-    /// The horizon: at least two round trips, at most [`HORIZON_MAX`].
-    fn horizon(&self, round_trip: Nanos) -> Nanos {
-        Nanos(self.horizon.0.max(round_trip.0.saturating_mul(2)).min(HORIZON_MAX.0))
+    /// How far to look ahead: at least two round trips, at most [`HORIZON_MAX`]. A broker holds for twice as long, since its
+    /// children take what it holds in pieces as large as its own horizon.
+    fn horizon(&self, round_trip: Nanos, broker: bool) -> Nanos {
+        let own = self.horizon.0.max(round_trip.0.saturating_mul(2));
+        Nanos(own.saturating_mul(if broker { 2 } else { 1 }).min(HORIZON_MAX.0))
     }
 
     /// What to hold right after an answer: the demand of the horizon and of a round trip.
-    pub(super) fn target(&self, rate: MilliRate, round_trip: Nanos) -> u64 {
-        demand::units(rate, Nanos(self.horizon(round_trip).0.saturating_add(round_trip.0)))
+    pub(super) fn target(&self, rate: MilliRate, round_trip: Nanos, broker: bool) -> u64 {
+        let horizon = self.horizon(round_trip, broker);
+        demand::units(rate, Nanos(horizon.0.saturating_add(round_trip.0)))
     }
 
     /// With so little left it is time to ask, or the next answer comes too late.
@@ -81,14 +86,18 @@ impl Settings {
     }
 
     /// How long word of what was spent may wait for an ask to go along with. While units are short the owner lends again
-    /// what it hears of, so it hears sooner.
-    pub(super) fn report_every(&self, short: bool) -> Nanos {
-        if short { Nanos((self.horizon.0 / 2).max(1)) } else { Nanos((self.lifetime.0 / 2).max(1)) }
+    /// what it hears of, so it hears sooner: the sooner, the nearer it is.
+    pub(super) fn report_every(&self, short: bool, round_trip: Nanos) -> Nanos {
+        let half = |length: Nanos| (length.0 / 2).max(1);
+        if !short {
+            return Nanos(half(self.lifetime));
+        }
+        Nanos(round_trip.0.saturating_mul(4).max(REPORT_MIN.0).min(half(self.horizon)))
     }
 
     /// How long to keep from asking for units to hold after an answer that brought too few.
-    pub(super) fn quiet(&self) -> Nanos {
-        Nanos((self.horizon.0 / 2).max(1))
+    pub(super) fn quiet(&self, round_trip: Nanos) -> Nanos {
+        Nanos(round_trip.0.max(REPORT_MIN.0).min((self.horizon.0 / 2).max(1)))
     }
 }
 

@@ -1,5 +1,7 @@
 //! One wallet, one key, and an owner whose answers the tests write by hand.
 
+mod shares;
+
 use leasehold_limit::{Decision, RetryAfter};
 use leasehold_model::{BootTime, Key, Nanos, RequestId, Stamp};
 

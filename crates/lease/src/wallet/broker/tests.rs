@@ -176,9 +176,9 @@ fn what_a_child_needs_and_isnt_here_is_asked_of_the_owner() {
     let mut broker = Broker::new(99);
     assert_eq!(broker.child(&child_ask(3, 10, vec![]), 0), Lent::Waiting);
     let asked = broker.asked(0);
-    // The child's demand, 40 a second, is the broker's: half a second of it and more.
+    // The child's demand, 40 a second, is the broker's, which holds for twice as long: a second of it and more.
     assert_eq!(asked.ask.need, 3);
-    assert!((20..=26).contains(&asked.ask.want), "{}", asked.ask.want);
+    assert!((40..=46).contains(&asked.ask.want), "{}", asked.ask.want);
     broker.wallet.handle_leased(asked.id, &from_owner(1, 3, 20), ms(10));
     let leased = broker.lent().expect("an answer");
     assert_eq!((leased.sync, leased.granted), (3, 7));
