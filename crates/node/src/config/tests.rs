@@ -175,7 +175,8 @@ fn a_door_named_for_dev_is_opened() {
     let listen = (Ipv4Addr::UNSPECIFIED, 80).into();
     let config = Config::dev(DevOptions { clients: Some(listen), ..DevOptions::default() });
     assert_eq!(config.clients, DoorConfig { listen, plaintext: true });
-    assert_eq!(Config::dev(DevOptions::default()), Config::default());
+    let admin = AdminConfig { show_key_values: true, ..AdminConfig::default() };
+    assert_eq!(Config::dev(DevOptions::default()), Config { admin, ..Config::default() });
 }
 
 #[test]

@@ -405,3 +405,34 @@ async fn an_edge_of_a_node_that_is_gone_goes_on_with_another_and_is_charged_once
     assert!(stream.counts().connections >= 2);
     three.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_lent_in_a_cluster_is_told_by_every_node_and_counts_once_over_all() {
+    let three = Three::start(RULES).await;
+    let nodes: Vec<&Node> = three.nodes.iter().flatten().collect();
+    let stream = edge_of(&[nodes[0]]);
+    let mut lent = 0;
+    for (seq, user) in (1..).zip(["a", "b", "c", "d"]) {
+        let counter = counter(&stream, user).await;
+        lent += lease(&stream, &counter, seq, 0, 20, Vec::new()).await.granted;
+    }
+    assert!(lent > 0);
+    let told = format!(r#""out":{lent},"#);
+    for node in &nodes {
+        // A node may have no connection to another yet.
+        until(async || {
+            let (_, body) = ask(node.admin_addr(), "GET", "/v1/leases?domain=d", "").await;
+            (!body.contains(&told) || !body.contains(r#""shards_unanswered":0"#)).then_some(body)
+        })
+        .await;
+    }
+    let mut out = 0;
+    for node in &nodes {
+        let (_, page) = ask(node.admin_addr(), "GET", "/metrics", "").await;
+        let line = page.lines().find_map(|line| line.strip_prefix("leasehold_lease_out_units "));
+        out += line.and_then(|units| units.parse::<u64>().ok()).expect("it is on the page");
+    }
+    assert_eq!(out, lent, "each shard is told of by its leader only");
+    drop(nodes);
+    three.stop().await;
+}
