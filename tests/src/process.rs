@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::clock::Deadline;
+
+/// Threads that wait for a processor are stopped when they get one.
+const STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A child process; dropping it kills it.
 #[derive(Debug)]
@@ -106,6 +109,21 @@ impl Process {
         let id =
             i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id is positive");
         kill_process(id, signal).unwrap_or_else(|error| panic!("signalling {}: {error}", self.name));
+    }
+
+    /// Stops it in the middle of whatever it does. Returns when all its threads have stopped: what is sent to it afterwards
+    /// it sees only when it goes on.
+    ///
+    /// # Panics
+    /// When it has ended, or doesn't stop in time.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+        let id =
+            i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id is positive");
+        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        let look = || waitid(WaitId::Pid(id), options).ok().flatten();
+        let stopped = Deadline::after(STOPS_WITHIN).poll(look);
+        assert!(stopped.is_some(), "{} doesn't stop:\n{}", self.name, self.printed());
     }
 
     /// Waits for its end, and until all it printed has been read.

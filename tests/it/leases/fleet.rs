@@ -63,7 +63,7 @@ impl Fleet {
 
     /// Stops a sidecar in the middle of whatever it does.
     pub(super) fn pause(&self, place: usize) {
-        self.edges[place].process.signal(Signal::STOP);
+        self.edges[place].process.pause();
     }
 
     /// Lets it go on.

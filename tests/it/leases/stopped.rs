@@ -45,7 +45,7 @@ async fn a_sidecar_that_was_stopped_past_its_leases_spends_nothing_of_them() {
         admitted += u64::from(matches!(fate, Fate::Admitted(_)));
     }
     let page = stopped.admin_http().get("/metrics").await.text();
-    stopped.process.signal(Signal::STOP);
+    stopped.process.pause();
     let of = |name| metric(&page, name);
     let held =
         of("leasehold_wallet_granted_units_total") - of("leasehold_wallet_returned_units_total") - leased;

@@ -149,7 +149,7 @@ async fn limits_hold_while_owners_and_sidecars_die_stop_and_are_cut_off_and_are_
     let asked = hot.iter().filter(|one| (calm_from..calm_to).contains(&one.invoked_ns)).count();
     let hops = per_mille(hops_after - hops_before, asked);
     println!("calm: hot {admitted} of {exact} in {CALM:?}, {asked} asked; {hops} hops of 1000 decisions");
-    println!("no sidecar degraded {recovered:?} after the last cut was healed");
+    println!("no sidecar degraded {recovered:?} after the trouble");
     assert!(
         u64::try_from(asked).is_ok_and(|asked| asked > exact + exact / 4),
         "{asked} checks in {CALM:?} don't try a limit of {exact}"
