@@ -1,3 +1,5 @@
+//! One batch a shard, and one answer an ask.
+
 use leasehold_lease::{LeaseAsk, Leased, MilliRate};
 use leasehold_limit::rules::{Lease, OnUnavailable, Scope};
 use leasehold_limit::{Algorithm, Limit};
