@@ -77,12 +77,20 @@ impl Links {
         address
     }
 
-    /// Says which process a node is now: before it calls anybody.
+    /// Says which process a node is now.
+    pub(crate) fn set_process(&self, node: usize, process: Option<u32>) {
+        self.processes.write().unwrap_or_else(PoisonError::into_inner)[node] = process;
+    }
+
+    /// Starts a node's process. Nobody looks for callers meanwhile: however early it calls, it is known.
     ///
     /// # Panics
     /// When there is no such node.
-    pub fn set_process(&self, node: usize, process: Option<u32>) {
-        self.processes.write().unwrap_or_else(PoisonError::into_inner)[node] = process;
+    pub fn start<T>(&self, node: usize, start: impl FnOnce() -> T, id: impl FnOnce(&T) -> u32) -> T {
+        let mut processes = self.processes.write().unwrap_or_else(PoisonError::into_inner);
+        let started = start();
+        processes[node] = Some(id(&started));
+        started
     }
 
     /// Nothing that `from` sends reaches `to` any more.

@@ -35,9 +35,7 @@ impl Fleet {
         for _ in 0..count {
             // Nobody calls an edge through a link.
             links.add(own_port()).await;
-            let edge = TestEdge::launch(&through, "");
-            links.set_process(through.len() + edges.len(), Some(edge.process.id()));
-            edges.push(edge);
+            edges.push(launch(&links, through.len() + edges.len(), &through));
         }
         for edge in &mut edges {
             tokio::task::block_in_place(|| edge.wait_until_ready());
@@ -54,9 +52,7 @@ impl Fleet {
     pub(super) async fn replace(&mut self, place: usize) {
         self.hops_before += hops(&self.edges[place]).await;
         self.edges[place].process.kill();
-        let edge = TestEdge::launch(&self.nodes, "");
-        self.links.set_process(self.nodes.len() + place, Some(edge.process.id()));
-        self.edges[place] = edge;
+        self.edges[place] = launch(&self.links, self.nodes.len() + place, &self.nodes);
         tokio::task::block_in_place(|| self.edges[place].wait_until_ready());
         self.doors.set(place, self.edges[place].clients);
     }
@@ -112,6 +108,10 @@ impl Fleet {
         }
         deadline.elapsed()
     }
+}
+
+fn launch(links: &Links, link: usize, nodes: &[SocketAddr]) -> TestEdge {
+    links.start(link, || TestEdge::launch(nodes, ""), |edge| edge.process.id())
 }
 
 async fn hops(edge: &TestEdge) -> u64 {
