@@ -395,6 +395,13 @@ async fn rules_are_put_in_force_and_mistaken_ones_are_not() {
     let known = rules.borrow_and_update().clone().unwrap();
     assert_eq!((known.book.version, known.book.domains.len()), (RulesVersion(1), 1));
     talk.say(set(2, "{domain: d, limits: [{name: a, dance: 5/s}]}")).await;
+    // Sets are read beside each other, and an older one that is read late is passed over: this one is awaited.
+    within(async {
+        while stream.counts().rules_refused == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
     talk.say(set(3, "{domain: e, limits: [{name: a, limit: 5/s}]}")).await;
     within(rules.wait_for(|known| known.as_ref().is_some_and(|known| known.book.version.0 == 3)))
         .await

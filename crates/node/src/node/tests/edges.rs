@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_client::stream::{Address, NodeStream, StreamConfig};
-use leasehold_client::{Grant, Upstream, UpstreamAsk};
+use leasehold_client::{Grant, NoGrant, Upstream, UpstreamAsk};
 use leasehold_decide::{Proposal, Terms};
 use leasehold_lease::{EdgeId, LeaseAsk, Leased, MilliRate, Usage};
 use leasehold_limit::Ask as Units;
@@ -91,11 +91,19 @@ async fn lease(
     let id = RequestId { session: SESSION, seq };
     let ask = UpstreamAsk { id, spec: Arc::new(counter.spec.clone()), terms: counter.terms, ask };
     let settled = Settled { session: SESSION, below: seq };
-    stream.lease(vec![ask], settled, Instant::now() + PATIENCE, &answers);
-    let Grant { leased, slot_parts } =
-        within(received.recv()).await.expect("an answer").outcome.expect("told");
-    assert_eq!(slot_parts, 1);
-    leased
+    let began = Instant::now();
+    loop {
+        stream.lease(vec![ask.clone()], settled, Instant::now() + PATIENCE, &answers);
+        match within(received.recv()).await.expect("an answer").outcome {
+            Ok(Grant { leased, slot_parts }) => {
+                assert_eq!(slot_parts, 1);
+                return leased;
+            }
+            // As a wallet does: the same ask again, while its owner can't be reached.
+            Err(NoGrant::Unreachable) if began.elapsed() < PATIENCE => {}
+            Err(refused) => panic!("{refused:?}"),
+        }
+    }
 }
 
 /// Units that the counter has left, as its owner says.
