@@ -1,4 +1,4 @@
-//! Limits in front of a service: a [`tower`] layer for axum, tonic and anything else over `http`.
+//! Limits in front of a service: a `tower` layer for axum, tonic and anything else over `http`.
 //!
 //! | answer | HTTP | gRPC (by the request's content type) |
 //! |---|---|---|
