@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use leasehold_tests::example::{example, replaced, with_ports};
+use leasehold_tests::example::{example, replaced, with_addresses};
 use leasehold_tests::{Deadline, Http, Process, Reply, TestNode, Upstream, localhost_port, require};
 use tempfile::TempDir;
 
@@ -30,8 +30,13 @@ impl Front {
         let program = require("envoy")?;
         let upstream = Upstream::start().await;
         let (ingress, admin) = (localhost_port(), localhost_port());
-        let ports = [(10000, ingress), (9901, admin), (8080, upstream.address), (7600, node)];
-        let text = with_ports(&example("envoy/envoy.yaml"), "port_value: ", &ports);
+        let addresses = [
+            ("127.0.0.1:10000", ingress),
+            ("127.0.0.1:9901", admin),
+            ("127.0.0.1:8080", upstream.address),
+            ("127.0.0.1:7600", node),
+        ];
+        let text = with_addresses(&example("envoy/envoy.yaml"), ", port_value: ", &addresses);
         let text = replaced(&text, FAIL_OPEN, failure_mode);
         // An unoptimised node on a busy machine is no reason to fail open in the middle of counting.
         let text = replaced(&text, "timeout: 0.1s", "timeout: 10s");

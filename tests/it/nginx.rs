@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
-use leasehold_tests::example::{example, replaced, with_ports};
+use leasehold_tests::example::{example, replaced, with_addresses};
 use leasehold_tests::{Deadline, Http, Process, Reply, TestNode, Upstream, localhost_port, require};
 use tempfile::TempDir;
 
@@ -26,8 +26,9 @@ impl Front {
         let program = require("nginx")?;
         let upstream = Upstream::start().await;
         let ingress = localhost_port();
-        let ports = [(10080, ingress), (8080, upstream.address), (7600, node)];
-        let text = with_ports(&example("nginx/nginx.conf"), "127.0.0.1:", &ports);
+        let addresses =
+            [("127.0.0.1:10080", ingress), ("127.0.0.1:8080", upstream.address), ("127.0.0.1:7600", node)];
+        let text = with_addresses(&example("nginx/nginx.conf"), ":", &addresses);
         // An unoptimised node on a busy machine is no reason to fail open in the middle of counting.
         let text = replaced(&text, "timeout 100ms", "timeout 10s");
         let folder = tempfile::tempdir().expect("a temporary folder can be made");

@@ -1,4 +1,4 @@
-//! The configuration files of `deploy/`, as users get them, with this test's ports in place of the documented ones.
+//! The configuration files of `deploy/`, as users get them, with this test's addresses in place of the documented ones.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,10 +24,19 @@ pub fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// Puts the ports of `addresses` in place of the documented ones, written as `prefix` and the number.
+/// Puts each address in place of the documented one, such as `127.0.0.1:7600`. `between` is what the file has between
+/// host and port.
+///
+/// # Panics
+/// When the example doesn't hold a documented address.
 #[must_use]
-pub fn with_ports(text: &str, prefix: &str, addresses: &[(u16, SocketAddr)]) -> String {
+pub fn with_addresses(text: &str, between: &str, addresses: &[(&str, SocketAddr)]) -> String {
     addresses.iter().fold(text.to_owned(), |text, (documented, address)| {
-        replaced(&text, &format!("{prefix}{documented}"), &format!("{prefix}{}", address.port()))
+        let (host, port) = documented.rsplit_once(':').expect("a documented address has a port");
+        replaced(
+            &text,
+            &format!("{host}{between}{port}"),
+            &format!("{}{between}{}", address.ip(), address.port()),
+        )
     })
 }

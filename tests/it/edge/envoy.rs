@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use leasehold_tests::example::{example, replaced, with_ports};
+use leasehold_tests::example::{example, replaced, with_addresses};
 use leasehold_tests::{Http, Process, TestEdge, TestNode, Upstream, localhost_port, own_port, require};
 
 const SOCKET: &str = "/run/leasehold/edge.sock";
@@ -28,8 +28,9 @@ async fn envoy_asks_the_sidecar_beside_it() {
 
     let upstream = Upstream::start().await;
     let (ingress, operators) = (localhost_port(), localhost_port());
-    let ports = [(10000, ingress), (9901, operators), (8080, upstream.address)];
-    let text = with_ports(&example("edge/envoy.yaml"), "port_value: ", &ports);
+    let addresses =
+        [("0.0.0.0:10000", ingress), ("127.0.0.1:9901", operators), ("127.0.0.1:8080", upstream.address)];
+    let text = with_addresses(&example("edge/envoy.yaml"), ", port_value: ", &addresses);
     let text = replaced(&replaced(&text, SOCKET, &socket), "timeout: 0.1s", "timeout: 10s");
     let config = folder.path().join("envoy.yaml");
     fs::write(&config, text).expect("the temporary folder can be written to");
