@@ -3,6 +3,7 @@
 //! Invariant: nothing here panics or wraps. Sums saturate, differences floor at zero, and a unit is part of a type.
 
 mod id;
+pub mod planted;
 mod time;
 
 pub use id::{Epoch, Key, NodeId, RequestId, RulesVersion, ShardId, TenantId};
