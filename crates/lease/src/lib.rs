@@ -20,4 +20,4 @@ pub use terms::{
     DRIFT_PER_MILLE, EdgeId, LIFETIME_DEFAULT, LIFETIME_MAX, LIFETIME_MIN, LeaseAsk, LeaseId, Leased,
     MilliRate, SLOT_LIFETIME, Usage, edge_lifetime, owner_lifetime,
 };
-pub use wallet::{Answer, Checked, Event, Lent, Outgoing, Paid, Settings, Ticket, Totals, Wallet};
+pub use wallet::{Answer, Checked, Event, Holding, Lent, Outgoing, Paid, Settings, Ticket, Totals, Wallet};

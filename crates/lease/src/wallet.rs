@@ -45,7 +45,7 @@ use std::sync::Arc;
 use leasehold_limit::Decision;
 use leasehold_model::{BootTime, Key, RequestId};
 
-pub use self::answer::{Answer, Checked, Event, Lent, Outgoing, Paid, Totals};
+pub use self::answer::{Answer, Checked, Event, Holding, Lent, Outgoing, Paid, Totals};
 use self::entry::{Entry, Next, Shared};
 use self::replies::Replies;
 pub use self::sizing::Settings;
@@ -384,6 +384,12 @@ impl<L: Clone> Wallet<L> {
     #[must_use]
     pub fn held(&self, key: Key, now: BootTime) -> u64 {
         self.keys.get(&key).map_or(0, |entry| entry.leases.held(now))
+    }
+
+    /// What has become so far of every lease held of a key, what was spent from its cell among it. For tests that count
+    /// along: nothing here depends on it.
+    pub fn holdings(&self, key: Key) -> impl Iterator<Item = Holding> {
+        self.keys.get(&key).into_iter().flat_map(|entry| entry.leases.holdings())
     }
 
     /// The children that hold sub-leases, once for each. Walks all keys.

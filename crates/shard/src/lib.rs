@@ -31,6 +31,7 @@ pub use replies::Remembered;
 pub use snapshot::{RestoreError, Snapshot, SnapshotCounter};
 
 use leasehold_lease::Ledger;
+use leasehold_limit::State;
 use leasehold_model::{Key, Stamp, TimeLine};
 
 use intern::Interned;
@@ -124,6 +125,13 @@ impl Shard {
     #[must_use]
     pub fn replies(&self) -> usize {
         self.replies.held()
+    }
+
+    /// A counter as it is stored, and the numbers it was last charged under. For operators and tests.
+    #[must_use]
+    pub fn counter(&self, key: Key) -> Option<(&Under, State)> {
+        let counter = self.table.get(key)?;
+        Some((self.limits.get(counter.limit), counter.state.into_owned()))
     }
 
     /// Counters dropped so far, by this process, because they equalled fresh ones.

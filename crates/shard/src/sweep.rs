@@ -3,6 +3,7 @@
 //! Invariant: it changes no answer but that of a full tenant, and looks at a bounded number of counters at a time. The
 //! cursor is replicated state: replicas drop the same counters at the same command.
 
+use leasehold_model::planted::{self, Bug};
 use leasehold_model::{Key, Stamp};
 
 use crate::{Refusal, Reply, Shard};
@@ -39,7 +40,7 @@ impl Shard {
             let state = self.beside(key, &self.limits.get(id).spec.limit, counter.state, at);
             let fresh = self.is_fresh(key, id, state.get(), at);
             self.cursor = Key::from_u128(key.to_u128().wrapping_add(1));
-            if fresh {
+            if fresh || (planted::is(Bug::NonFreshEvicted) && !self.ledger.holds(key)) {
                 self.ledger.drop_ended(key, at);
                 self.drop_counter(key);
             }

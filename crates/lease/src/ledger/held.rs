@@ -4,6 +4,7 @@
 //! is an argument: it is always settled with what was out before that changes.
 
 use leasehold_limit::{Ask, Decision, Due, Limit, Out, RetryAfter, State};
+use leasehold_model::planted::{self, Bug};
 use leasehold_model::{Key, Nanos, Stamp};
 
 use super::sizing::{self, Demand, Share, Supply};
@@ -80,7 +81,11 @@ impl Held {
         while let Some((ended, rest)) = out.due().split_first()
             && ended.at <= counter.at
         {
-            counter.limit.spent(counter.state, ended.at, ended.units, out.units());
+            if planted::is(Bug::CreditAtExpiry) {
+                counter.limit.returned(counter.state, ended.at, ended.units, ended.at, out.units());
+            } else {
+                counter.limit.spent(counter.state, ended.at, ended.units, out.units());
+            }
             out = Out::new(rest);
         }
         out

@@ -120,6 +120,23 @@ pub struct Outgoing<L> {
     pub again: bool,
 }
 
+/// What has become of a lease so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The lease.
+    pub id: crate::LeaseId,
+    /// When this side stops spending it.
+    pub deadline: leasehold_model::BootTime,
+    /// Units that came with it.
+    pub granted: u64,
+    /// Of those, units spent, by this process or, as far as it was told, by its children.
+    pub spent: u64,
+    /// Of those, units handed back.
+    pub returned: u64,
+    /// Of those, units that children may spend.
+    pub lent: u64,
+}
+
 /// Counts since the wallet was made, for metrics. They only rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use leasehold_model::BootTime;
+use leasehold_model::planted::{self, Bug};
 
+use super::answer::Holding;
 use crate::cell::{Cell, Generation, TOKENS_MAX};
 use crate::{LeaseId, Usage};
 
@@ -37,7 +39,7 @@ impl Lease {
     }
 
     fn lives(&self, now: BootTime) -> bool {
-        now < self.deadline
+        now < self.deadline || planted::is(Bug::NoExpiryCheck)
     }
 
     fn usage(&self) -> Usage {
@@ -280,6 +282,15 @@ impl Leases {
     /// When the last of those that ended did.
     pub(super) fn first_deadline(&self) -> Option<BootTime> {
         self.all.first().map(|lease| lease.deadline)
+    }
+
+    pub(super) fn holdings(&self) -> impl Iterator<Item = Holding> {
+        self.all.iter().map(|lease| {
+            let inside = self.placed.filter(|(id, _)| *id == lease.id);
+            let spent_inside = inside.map_or(0, |(_, units)| units.saturating_sub(self.cell.tokens()));
+            let Lease { id, deadline, granted, spent, returned, lent, .. } = *lease;
+            Holding { id, deadline, granted, spent: spent + spent_inside, returned, lent }
+        })
     }
 
     fn find(&self, id: LeaseId) -> Option<&Lease> {

@@ -4,6 +4,7 @@
 //! leases, for which it makes no difference who came when.
 
 use leasehold_limit::{Decision, RetryAfter};
+use leasehold_model::planted::{self, Bug};
 use leasehold_model::{BootTime, Key, Nanos};
 
 use super::answer::{Answer, Event, Paid};
@@ -59,7 +60,8 @@ impl<L> Entry<L> {
     fn take_lease(&mut self, flight: &Flight, leased: &Leased, shared: &mut Shared, now: BootTime) {
         let Some(id) = leased.lease.filter(|_| leased.granted > 0) else { return };
         let lifetime = edge_lifetime(leased.lifetime.min(LIFETIME_MAX));
-        self.leases.add(id, leased.granted, after(flight.sent, lifetime));
+        let from = if planted::is(Bug::TtlFromReply) { now } else { flight.sent };
+        self.leases.add(id, leased.granted, after(from, lifetime));
         shared.totals.leases += 1;
         shared.totals.granted += leased.granted;
         // It may have been over before it came.

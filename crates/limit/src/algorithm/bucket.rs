@@ -5,6 +5,7 @@
 //! serve both, and they can't disagree. Invariant: out ≤ used ≤ burst, where `out` is what leases hold: what they may
 //! spend doesn't refill. (After a burst was lowered below it, used = out > burst, until the leases end.)
 
+use leasehold_model::planted::{self, Bug};
 use leasehold_model::{Nanos, Stamp};
 
 use super::parts::{Rate, rescale_ceil};
@@ -21,6 +22,7 @@ pub(super) struct Bucket {
 impl Bucket {
     /// Parts used at `at` (a token bucket's missing tokens, a leaky bucket's level), and the stamp they hold at.
     fn used(self, state: &BucketState, at: Stamp, out: u64) -> (u128, Stamp) {
+        let out = if planted::is(Bug::UncoupledRefill) { 0 } else { out };
         (self.rate.drained(state.used, at.since(state.at)).max(self.rate.parts(out)), at.max(state.at))
     }
 
