@@ -24,10 +24,13 @@ pub fn is_release() -> bool {
     profile_folder().file_name().is_some_and(|name| name == "release")
 }
 
-/// `target/debug` or `target/release`: this test binary lies in its `deps`.
+/// `target/debug` or `target/release`: a harness lies in it, a test binary in its `deps`.
 fn profile_folder() -> PathBuf {
     let here = env::current_exe().expect("a test knows where it is");
-    here.ancestors().nth(2).expect("a test binary lies in target/PROFILE/deps").to_owned()
+    let folder = here.parent().expect("a program lies in a folder");
+    let inside = folder.file_name().is_some_and(|name| name == "deps" || name == "examples");
+    let folder = if inside { folder.parent() } else { Some(folder) };
+    folder.expect("deps and examples lie in target/PROFILE").to_owned()
 }
 
 /// `None` when it doesn't compile: then the compiler has said why, once.

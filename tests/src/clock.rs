@@ -62,6 +62,12 @@ impl Deadline {
         self.start.elapsed()
     }
 
+    /// What is left of it.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        self.within.saturating_sub(self.start.elapsed())
+    }
+
     /// Asks again and again until there is an answer or the deadline is over.
     pub fn poll<T>(&self, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
         loop {

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::clock::Deadline;
 use crate::http::{Http, Reply};
 use crate::links::Links;
+use crate::seat::Seat;
 use node::Node;
 
 pub use status::{GroupStatus, Member, Replica, ShardStatus, StateHash, Status};
@@ -48,6 +49,8 @@ pub struct Plan {
     pub cluster_config: String,
     /// Whether peers reach each other through [`Links`], which can be cut.
     pub links: bool,
+    /// Where the nodes run, by their places; those beyond: on the loopback.
+    pub seats: Vec<Seat>,
 }
 
 impl Plan {
@@ -62,6 +65,7 @@ impl Plan {
             config: String::new(),
             cluster_config: String::new(),
             links: false,
+            seats: Vec::new(),
         }
     }
 }
@@ -127,9 +131,10 @@ impl TestCluster {
 
     async fn prepare_node(&mut self) -> usize {
         let place = self.nodes.len();
-        let mut node = Node::new(self.folder.path(), place);
+        let seat = self.plan.seats.get(place).cloned().unwrap_or_else(Seat::own);
+        let mut node = Node::new(self.folder.path(), place, seat);
         if let Some(links) = &mut self.links {
-            node.peers_advertised = links.add(node.peers).await;
+            node.peers_advertised = links.add(node.seat.peers).await;
         }
         self.nodes.push(node);
         place
@@ -157,7 +162,7 @@ impl TestCluster {
     /// From its next start on a node has these variables in its environment.
     pub fn set_environment(&mut self, place: usize, variables: &[(&str, &str)]) {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        self.nodes[place].environment = variables.iter().map(owned).collect();
+        self.nodes[place].seat.environment = variables.iter().map(owned).collect();
     }
 
     /// Starts a node that doesn't run, with what its directory holds.
@@ -283,7 +288,7 @@ impl TestCluster {
     /// Where a node serves clients.
     #[must_use]
     pub fn clients(&self, place: usize) -> SocketAddr {
-        self.nodes[place].clients
+        self.nodes[place].seat.clients
     }
 
     /// Where all running nodes serve clients.
@@ -295,19 +300,19 @@ impl TestCluster {
     /// A client of a node's door for clients.
     #[must_use]
     pub fn http(&self, place: usize) -> Http {
-        Http::new(self.nodes[place].clients)
+        Http::new(self.nodes[place].seat.clients)
     }
 
     /// A client of a node's door for operators.
     #[must_use]
     pub fn admin_http(&self, place: usize) -> Http {
-        Http::new(self.nodes[place].admin)
+        Http::new(self.nodes[place].seat.admin)
     }
 
     /// Where a node serves operators.
     #[must_use]
     pub fn admin(&self, place: usize) -> SocketAddr {
-        self.nodes[place].admin
+        self.nodes[place].seat.admin
     }
 
     /// Where other nodes are told to reach a node: what stands in everybody's seeds.
@@ -319,7 +324,7 @@ impl TestCluster {
     /// Where a node listens to what others say of themselves, over UDP.
     #[must_use]
     pub fn gossip(&self, place: usize) -> SocketAddr {
-        self.nodes[place].gossip
+        self.nodes[place].seat.gossip
     }
 
     /// Where everything lies that the test gave the nodes.

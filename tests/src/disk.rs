@@ -1,4 +1,5 @@
-//! A small file system of a test's own, to be filled and emptied again. It takes root.
+//! Disks in trouble: a small file system of a test's own, to be filled and emptied again (which takes root), and files
+//! that hold something else than was written.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -59,4 +60,28 @@ impl Drop for SmallDisk {
         // A node of the test may still have files open: it is detached now and goes when they are closed.
         let _ = Command::new("umount").arg("-l").arg(&self.0).output();
     }
+}
+
+/// The newest segment of the log in a node's data directory.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn newest_segment(data: &Path) -> PathBuf {
+    let files = fs::read_dir(data.join("log")).expect("a node keeps its log there");
+    let paths = files.map(|entry| entry.expect("the folder can be read").path());
+    let segments = paths.filter(|path| path.extension().is_some_and(|extension| extension == "seg"));
+    segments.max().expect("a log has a segment")
+}
+
+/// Flips a bit in the middle of what was written to a file that is preallocated with zeros.
+///
+/// # Panics
+/// When nothing was written to it.
+pub fn damage(path: &Path) {
+    let mut bytes = fs::read(path).expect("the segment can be read");
+    let written = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
+    let at = (written / 2..written).find(|at| bytes[*at] != 0).expect("not all of it is zeros");
+    bytes[at] ^= 1;
+    fs::write(path, bytes).expect("the segment can be written");
 }

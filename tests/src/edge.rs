@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::binary::leasehold;
 use crate::http::Http;
-use crate::ports::own_port;
 use crate::process::Process;
+use crate::seat::{Seat, listen};
 
 /// An unoptimised build on a busy machine; an edge that takes longer is broken.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -56,17 +56,30 @@ impl TestEdge {
     /// When its files can't be written.
     #[must_use]
     pub fn launch(nodes: &[SocketAddr], config: &str) -> Self {
+        Self::launch_at(&Seat::own(), nodes, config)
+    }
+
+    /// The same at a given place.
+    ///
+    /// # Panics
+    /// When its files can't be written.
+    #[must_use]
+    pub fn launch_at(seat: &Seat, nodes: &[SocketAddr], config: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let (clients, admin, socket) = (own_port(), own_port(), folder.path().join("edge.sock"));
+        let (clients, admin, socket) = (seat.clients, seat.admin, folder.path().join("edge.sock"));
         let upstreams: Vec<String> = nodes.iter().map(|node| format!("'http://{node}'")).collect();
         let text = format!(
-            "upstreams: [{}]\nclients: {{ listen: '{clients}', unix: '{}' }}\nadmin: {{ listen: '{admin}' }}\n{config}\n",
+            "upstreams: [{}]\nclients: {{ {}, unix: '{}' }}\nadmin: {{ {} }}\n{config}\n",
             upstreams.join(", "),
-            socket.display()
+            listen(clients),
+            socket.display(),
+            listen(admin)
         );
         let path = folder.path().join("edge.yaml");
         fs::write(&path, text).expect("the temporary folder can be written to");
-        Self { process: Self::spawn(&path), clients, admin, socket, folder }
+        let mut command = seat.command(leasehold());
+        let process = Process::spawn("edge", command.args(["edge", "--config"]).arg(path));
+        Self { process, clients, admin, socket, folder }
     }
 
     /// An edge from a configuration file.

@@ -25,13 +25,15 @@ pub fn require(program: &str) -> Option<PathBuf> {
 /// # Panics
 /// When `LEASEHOLD_REQUIRE` lists it.
 pub(crate) fn missing(what: &str) {
-    let required = env::var("LEASEHOLD_REQUIRE").unwrap_or_default();
-    assert!(
-        !required.split(',').any(|name| name.trim() == what),
-        "{what} can't be used, and LEASEHOLD_REQUIRE={required} says that it must be"
-    );
+    assert!(!is_required(what), "{what} can't be used, and LEASEHOLD_REQUIRE says that it must be");
     // Past the harness, which hides what a passing test prints.
     let _ = writeln!(std::io::stderr(), "skipped: needs {what}");
+}
+
+/// Whether `LEASEHOLD_REQUIRE` lists it.
+#[must_use]
+pub fn is_required(what: &str) -> bool {
+    env::var("LEASEHOLD_REQUIRE").unwrap_or_default().split(',').any(|name| name.trim() == what)
 }
 
 fn find(program: &str) -> Option<PathBuf> {

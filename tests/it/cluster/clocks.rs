@@ -2,13 +2,13 @@
 //!
 //! The bound holds on the tester's own clock, and nobody is locked out: what refills is granted.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use leasehold_tests::bound::Bound;
 use leasehold_tests::clock::{Deadline, Timeline, unix_ms};
 use leasehold_tests::cluster::{Plan, TestCluster};
+use leasehold_tests::faketime::Clocks;
 use leasehold_tests::load::Recording;
 use leasehold_tests::require;
 
@@ -26,16 +26,11 @@ const TOLD_WITHIN_S: u64 = 5;
 const BETWEEN_STEPS: Duration = Duration::from_secs(2);
 
 /// Starts three nodes under the library, each with its own idea of the time.
-async fn start(
-    library: &Path,
-    clocks: &tempfile::TempDir,
-    monotonic_too: bool,
-    first: [&str; 3],
-) -> TestCluster {
+async fn start(library: &Path, clocks: &Clocks, first: [&str; 3]) -> TestCluster {
     let mut cluster = TestCluster::prepare(telling(3)).await;
     for (node, offset) in (0..).zip(first) {
-        set(clocks, node, offset);
-        set_library(&mut cluster, library, clocks, node, monotonic_too);
+        clocks.set(node, offset);
+        set_library(&mut cluster, library, clocks, node);
         cluster.restart(node);
     }
     cluster.wait_until_all_ready().await;
@@ -51,22 +46,10 @@ fn telling(founders: usize) -> Plan {
 }
 
 /// From its next start on a node gets its time from the library.
-fn set_library(
-    cluster: &mut TestCluster,
-    library: &Path,
-    clocks: &tempfile::TempDir,
-    node: usize,
-    monotonic_too: bool,
-) {
-    let file = clocks.path().join(node.to_string());
-    let mut variables = vec![
-        ("LD_PRELOAD", library.to_str().expect("a library's path is text")),
-        ("FAKETIME_TIMESTAMP_FILE", file.to_str().expect("a temporary path is text")),
-        ("FAKETIME_NO_CACHE", "1"),
-    ];
-    if !monotonic_too {
-        variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1"));
-    }
+fn set_library(cluster: &mut TestCluster, library: &Path, clocks: &Clocks, node: usize) {
+    let own = clocks.variables(node);
+    let mut variables = vec![("LD_PRELOAD", library.to_str().expect("a library's path is text"))];
+    variables.extend(own.iter().map(|(name, value)| (name.as_str(), value.as_str())));
     cluster.set_environment(node, &variables);
 }
 
@@ -99,15 +82,6 @@ async fn wait_until_told(cluster: &TestCluster, node: usize, offset: &str) {
     }
 }
 
-/// A node's clock is so far ahead from now on.
-fn set(clocks: &tempfile::TempDir, node: usize, offset: &str) {
-    // Renamed into place: a reader sees the old offset or the new one.
-    let (file, new) = (clocks.path().join(node.to_string()), clocks.path().join("new"));
-    fs::write(&new, offset)
-        .and_then(|()| fs::rename(&new, &file))
-        .expect("the temporary folder can be written to");
-}
-
 /// What refilled was granted, too: at least half of it, since elections take their time.
 fn assert_not_locked_out(recording: &Recording, took: Duration) {
     let refilled = u64::try_from(took.as_millis()).expect("a test is short") * HOT.units / 1_000;
@@ -129,10 +103,10 @@ async fn change_leader(cluster: &mut TestCluster) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_library_moves_a_nodes_calendar_and_the_rate_of_its_time() {
     let Some(library) = require("libfaketime") else { return };
-    let clocks = tempfile::tempdir().expect("a temporary folder can be made");
+    let clocks = Clocks::new(true).expect("a temporary folder can be made");
     let mut cluster = TestCluster::prepare(telling(1)).await;
-    set(&clocks, 0, "+3600 x1.5");
-    set_library(&mut cluster, &library, &clocks, 0, true);
+    clocks.set(0, "+3600 x1.5");
+    set_library(&mut cluster, &library, &clocks, 0);
     cluster.restart(0);
     cluster.wait_until_all_ready().await;
     let audit = cluster.admin_http(0).get("/v1/audit").await.json();
@@ -152,14 +126,14 @@ async fn the_library_moves_a_nodes_calendar_and_the_rate_of_its_time() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wall_clocks_that_step_by_an_hour_and_differ_by_30_seconds_mint_nothing_and_lock_nobody_out() {
     let Some(library) = require("libfaketime") else { return };
-    let clocks = tempfile::tempdir().expect("a temporary folder can be made");
-    let mut cluster = start(&library, &clocks, false, ["+30", "+0", "-30"]).await;
+    let clocks = Clocks::new(false).expect("a temporary folder can be made");
+    let mut cluster = start(&library, &clocks, ["+30", "+0", "-30"]).await;
     let clock = Timeline::start();
     let load = hot_load("a").start(cluster.all_clients(), clock);
     for offsets in [["+3600", "+0", "-30"], ["-3600", "+3600", "+0"], ["+0", "-3600", "+3600"]] {
         tokio::time::sleep(BETWEEN_STEPS).await;
         for (node, offset) in (0..).zip(offsets) {
-            set(&clocks, node, offset);
+            clocks.set(node, offset);
             wait_until_told(&cluster, node, offset).await;
         }
         tokio::time::sleep(BETWEEN_STEPS).await;
@@ -175,8 +149,8 @@ async fn wall_clocks_that_step_by_an_hour_and_differ_by_30_seconds_mint_nothing_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clocks_that_run_two_percent_fast_or_slow_mint_no_more_than_that() {
     let Some(library) = require("libfaketime") else { return };
-    let clocks = tempfile::tempdir().expect("a temporary folder can be made");
-    let mut cluster = start(&library, &clocks, true, ["+600 x1.02", "+600 x0.98", "+600 x1.02"]).await;
+    let clocks = Clocks::new(true).expect("a temporary folder can be made");
+    let mut cluster = start(&library, &clocks, ["+600 x1.02", "+600 x0.98", "+600 x1.02"]).await;
     let clock = Timeline::start();
     let load = hot_load("a").start(cluster.all_clients(), clock);
     for _ in 0..2 {

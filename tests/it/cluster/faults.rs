@@ -1,7 +1,6 @@
 //! P4 and P10: disks that fail, are full, or give back something else than was written.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use http::Method;
 use leasehold_tests::clock::{Deadline, Timeline};
 use leasehold_tests::cluster::{Plan, TestCluster};
+use leasehold_tests::disk::{damage, newest_segment};
 use leasehold_tests::load::{Fate, Load, Recording};
 use leasehold_tests::{Process, SmallDisk, require};
 
@@ -126,23 +126,6 @@ async fn a_node_whose_disk_is_full_leaves_service_loses_nothing_and_comes_back_b
     assert_nothing_lost(&recording, remaining(&cluster, full, "quota", "a").await);
     assert_nothing_lost(&served, remaining(&cluster, full, "quota", "b").await);
     assert_replicas_become_equal(&cluster).await;
-}
-
-/// The newest segment of a node's log.
-fn newest_segment(data: &Path) -> PathBuf {
-    let files = fs::read_dir(data.join("log")).expect("a node keeps its log there");
-    let paths = files.map(|entry| entry.expect("the folder can be read").path());
-    let segments = paths.filter(|path| path.extension().is_some_and(|extension| extension == "seg"));
-    segments.max().expect("a log has a segment")
-}
-
-/// Flips a bit in the middle of what was written to a file that is preallocated with zeros.
-fn damage(path: &Path) {
-    let mut bytes = fs::read(path).expect("the segment can be read");
-    let written = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
-    let at = (written / 2..written).find(|at| bytes[*at] != 0).expect("not all of it is zeros");
-    bytes[at] ^= 1;
-    fs::write(path, bytes).expect("the segment can be written");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

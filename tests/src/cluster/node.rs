@@ -4,58 +4,49 @@ use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::Plan;
 use crate::binary::leasehold;
-use crate::ports::own_port;
 use crate::process::Process;
+use crate::seat::{Seat, listen};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) name: String,
-    pub(super) clients: SocketAddr,
-    pub(super) admin: SocketAddr,
-    pub(super) peers: SocketAddr,
-    /// What others are told of it.
+    pub(super) seat: Seat,
+    /// What others are told of its door for peers.
     pub(super) peers_advertised: SocketAddr,
-    pub(super) gossip: SocketAddr,
     pub(super) data: PathBuf,
     pub(super) config: PathBuf,
     pub(super) process: Option<Process>,
-    /// Variables that its processes are started with.
-    pub(super) environment: Vec<(String, String)>,
     /// What it printed in former lives.
     earlier: String,
 }
 
 impl Node {
-    pub(super) fn new(folder: &Path, place: usize) -> Self {
+    pub(super) fn new(folder: &Path, place: usize, seat: Seat) -> Self {
         let name = format!("n{place}");
-        let peers = own_port();
         Self {
-            clients: own_port(),
-            admin: own_port(),
-            peers,
-            peers_advertised: peers,
-            gossip: own_port(),
+            peers_advertised: seat.peers,
+            seat,
             data: folder.join(&name).join("data"),
             config: folder.join(format!("{name}.yaml")),
             process: None,
-            environment: Vec::new(),
             earlier: String::new(),
             name,
         }
     }
 
     pub(super) fn configure(&self, plan: &Plan, folder: &Path, seeds: &str) {
-        let Self { name, clients, admin, peers, peers_advertised, gossip, .. } = self;
+        let Self { name, seat, peers_advertised, .. } = self;
+        let (clients, admin, peers) = (listen(seat.clients), listen(seat.admin), listen(seat.peers));
+        let (gossip, own_config) = (seat.gossip, &seat.cluster_config);
         let Plan { shards, replicas, config, cluster_config, .. } = plan;
         let (data, folder) = (self.data.display(), folder.display());
         let text = format!(
-            "clients: {{ listen: '{clients}' }}
-admin: {{ listen: '{admin}' }}
+            "clients: {{ {clients} }}
+admin: {{ {admin} }}
 rules: '{folder}/rules.yaml'
 {config}
 cluster:
@@ -63,11 +54,12 @@ cluster:
   node: {name}
   data: '{data}'
   seeds: [{seeds}]
-  peers: {{ listen: '{peers}', advertise: '{peers_advertised}' }}
+  peers: {{ {peers}, advertise: '{peers_advertised}' }}
   gossip: {{ listen: '{gossip}', key_file: '{folder}/gossip.key' }}
   shards: {shards}
   replicas: {replicas}
 {cluster_config}
+{own_config}
 "
         );
         fs::write(&self.config, text).expect("the temporary folder can be written to");
@@ -77,9 +69,8 @@ cluster:
     /// When it runs already.
     pub(super) fn start(&mut self) {
         assert!(self.process.is_none(), "{} runs already", self.name);
-        let mut command = Command::new(leasehold());
+        let mut command = self.seat.command(leasehold());
         command.args(["node", "--config"]).arg(&self.config);
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         self.process = Some(Process::spawn(&self.name, &mut command));
     }
 

@@ -65,7 +65,7 @@ async fn every_node_has_a_configuration_with_the_founders_as_seeds() {
     assert_eq!(seeds(&texts[0]), seeds(&texts[2]));
     for (place, text) in texts.iter().enumerate() {
         let advertised = cluster.nodes[place].peers_advertised;
-        assert_ne!(advertised, cluster.nodes[place].peers, "others come through the proxy");
+        assert_ne!(advertised, cluster.nodes[place].seat.peers, "others come through the proxy");
         assert!(seeds(text).is_some_and(|line| line.contains(&format!("'{advertised}'"))), "{text}");
         assert!(text.contains(&format!("node: n{place}\n")), "{text}");
         assert!(text.contains("\n  zone: z\n") && text.contains("\ndrain_seconds: 3\n"), "{text}");
