@@ -185,7 +185,7 @@ const TECHNOLOGIES: &[Technology] = &[
     Technology { crates: &["getrandom"], known_by: &["node", "cluster"], why: "secrets and session ids" },
     Technology {
         crates: &["clap", "clap_complete", "comfy-table", "indicatif", "hdrhistogram"],
-        known_by: &["cli"],
+        known_by: &["cli", "tests"],
         why: "a command line and its tables",
     },
     Technology {

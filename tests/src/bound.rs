@@ -1,4 +1,4 @@
-//! Whether what was admitted keeps within b + r·w in every interval, as seen from outside.
+//! Whether what was admitted keeps within (1 + x)(b + r·w) in every interval, as seen from outside.
 //!
 //! A check was charged at some moment between its call and its answer. Only what must have been charged inside an interval is
 //! counted to it: checks called at its beginning or later and answered by its end. So an excess found here is one whatever
@@ -7,6 +7,8 @@
 
 use std::fmt;
 use std::time::Duration;
+
+const MILLION: i128 = 1_000_000;
 
 /// One admitted check, on the tester's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,23 +32,49 @@ pub struct Bound {
     pub period: Duration,
     /// By how many millionths the servers' clock may be faster than the tester's.
     pub fast_ppm: u64,
+    /// x, in millionths: what a rule lets everything be exceeded by.
+    pub over_ppm: u64,
+}
+
+/// Ticks of a unit, and of what comes with time. In ticks everything is whole numbers.
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    per_unit: i128,
+    burst: i128,
+    per_ns: i128,
 }
 
 impl Bound {
     /// A token bucket of `units` each `period` that holds as many.
     #[must_use]
     pub const fn bucket(units: u64, period: Duration) -> Self {
-        Self { burst: units, units, period, fast_ppm: 0 }
+        Self { burst: units, units, period, fast_ppm: 0, over_ppm: 0 }
     }
 
-    /// Ticks that make one unit. In ticks everything below is whole numbers.
-    fn ticks_per_unit(&self) -> i128 {
-        i128::try_from(self.period.as_nanos()).expect("a test's period is short").saturating_mul(1_000_000)
+    /// A bound that neither of two is below, at any length.
+    #[must_use]
+    pub fn loosest(self, other: Self) -> Self {
+        let faster = |bound: Self, than: Self| {
+            u128::from(bound.units) * than.period.as_nanos()
+                > u128::from(than.units) * bound.period.as_nanos()
+        };
+        let rate = if faster(other, self) { other } else { self };
+        Self {
+            burst: self.burst.max(other.burst),
+            fast_ppm: self.fast_ppm.max(other.fast_ppm),
+            over_ppm: self.over_ppm.max(other.over_ppm),
+            ..rate
+        }
     }
 
-    /// Ticks that come with every nanosecond.
-    fn ticks_per_ns(&self) -> i128 {
-        i128::from(self.units) * (1_000_000 + i128::from(self.fast_ppm))
+    fn ticks(&self) -> Ticks {
+        let period = i128::try_from(self.period.as_nanos()).expect("a test's period is short");
+        let over = MILLION + i128::from(self.over_ppm);
+        Ticks {
+            per_unit: period * MILLION * MILLION,
+            burst: i128::from(self.burst) * over * period * MILLION,
+            per_ns: i128::from(self.units) * over * (MILLION + i128::from(self.fast_ppm)),
+        }
     }
 }
 
@@ -77,29 +105,46 @@ impl fmt::Display for Excess {
 /// When an operation returned before it was invoked: then the recording is broken.
 #[must_use]
 pub fn worst_excess(operations: &[Operation], bound: Bound) -> Option<Excess> {
+    worst(operations, bound.ticks(), u64::MAX)
+}
+
+/// The interval shorter than `length` in which most more than `units` were admitted; `None` when none had more.
+///
+/// # Panics
+/// As [`worst_excess`].
+#[must_use]
+pub fn worst_span(operations: &[Operation], units: u64, length: Duration) -> Option<Excess> {
+    let ticks = Ticks { per_unit: 1, burst: i128::from(units), per_ns: 0 };
+    worst(operations, ticks, u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Of the intervals shorter than `length`, the one that is furthest above `ticks`.
+fn worst(operations: &[Operation], ticks: Ticks, length: u64) -> Option<Excess> {
     let mut by_end = operations.to_vec();
     by_end.sort_unstable_by_key(|operation| operation.returned);
     let mut starts: Vec<u64> = operations.iter().map(|operation| operation.invoked).collect();
     starts.sort_unstable();
     starts.dedup();
 
-    let (per_unit, per_ns) = (bound.ticks_per_unit(), bound.ticks_per_ns());
-    let burst = i128::from(bound.burst) * per_unit;
     let mut tree = Starts::new(starts.len());
-    let mut begun = 0;
+    let (mut begun, mut over) = (0, 0);
     let mut worst: Option<(i128, u64, u64)> = None;
     for operation in &by_end {
         let end = operation.returned;
         assert!(operation.invoked <= end, "answered before it was asked: {operation:?}");
         // A beginning after the end is no interval: it joins when the sweep has come to it.
         while let Some(start) = starts.get(begun).filter(|start| **start <= end) {
-            tree.begin(begun, i128::from(*start) * per_ns);
+            tree.begin(begun, i128::from(*start) * ticks.per_ns);
             begun += 1;
         }
+        while starts.get(over).is_some_and(|start| *start <= end && end - start >= length) {
+            tree.end(over);
+            over += 1;
+        }
         let place = starts.binary_search(&operation.invoked).expect("every beginning is there");
-        tree.charge(place, i128::from(operation.cost) * per_unit);
+        tree.charge(place, i128::from(operation.cost) * ticks.per_unit);
         let Some((level, start)) = tree.highest() else { continue };
-        let beyond = level - burst - i128::from(end) * per_ns;
+        let beyond = level - ticks.burst - i128::from(end) * ticks.per_ns;
         if beyond > 0 && worst.is_none_or(|(most, ..)| beyond > most) {
             worst = Some((beyond, starts[start], end));
         }
@@ -108,8 +153,10 @@ pub fn worst_excess(operations: &[Operation], bound: Bound) -> Option<Excess> {
         from,
         to,
         admitted: charged_within(operations, from, to),
-        beyond: u64::try_from(beyond.div_euclid(per_unit) + i128::from(beyond.rem_euclid(per_unit) > 0))
-            .unwrap_or(u64::MAX),
+        beyond: u64::try_from(
+            beyond.div_euclid(ticks.per_unit) + i128::from(beyond.rem_euclid(ticks.per_unit) > 0),
+        )
+        .unwrap_or(u64::MAX),
     })
 }
 
@@ -149,6 +196,11 @@ impl Starts {
     fn begin(&mut self, place: usize, ticks: i128) {
         let leaf = &mut self.nodes[self.leaves + place];
         leaf.highest = Some((ticks + leaf.charged, place));
+        self.renew_above(place);
+    }
+
+    fn end(&mut self, place: usize) {
+        self.nodes[self.leaves + place].highest = None;
         self.renew_above(place);
     }
 

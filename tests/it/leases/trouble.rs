@@ -22,8 +22,10 @@ limits:
 
 /// The servers' line leans toward wall time by 0.1 % at most. The less may be had at once, the less can be granted twice
 /// without being seen.
-const HOT: Bound = Bound { burst: 50, units: 100, period: Duration::from_secs(1), fast_ppm: 1_000 };
-const SOME: Bound = Bound { burst: 10, units: 10, period: Duration::from_secs(5), fast_ppm: 1_000 };
+const HOT: Bound =
+    Bound { burst: 50, units: 100, period: Duration::from_secs(1), fast_ppm: 1_000, over_ppm: 0 };
+const SOME: Bound =
+    Bound { burst: 10, units: 10, period: Duration::from_secs(5), fast_ppm: 1_000, over_ppm: 0 };
 
 /// Well above its limit, on a busy machine as well: the counter is at it all the time.
 const TO_THE_HOT: Traffic =

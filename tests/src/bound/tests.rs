@@ -11,15 +11,15 @@ fn op(invoked: u64, returned: u64, cost: u64) -> Operation {
     Operation { invoked, returned, cost }
 }
 
-/// Ticks beyond the bound in the worst interval: every pair of a call and an answer is looked at.
-fn by_pairs(operations: &[Operation], bound: Bound) -> Option<i128> {
+/// Units beyond the bound in the worst interval shorter than `length`: every pair of a call and an answer is looked at.
+fn by_pairs(operations: &[Operation], ticks: Ticks, length: u64) -> Option<i128> {
     let pairs = operations.iter().flat_map(|s| operations.iter().map(|t| (s.invoked, t.returned)));
-    let beyond = pairs.filter(|(from, to)| from <= to).map(|(from, to)| {
-        let admitted = i128::from(charged_within(operations, from, to)) * bound.ticks_per_unit();
-        let refilled = i128::from(to - from) * bound.ticks_per_ns();
-        admitted - i128::from(bound.burst) * bound.ticks_per_unit() - refilled
+    let beyond = pairs.filter(|(from, to)| from <= to && to - from < length).map(|(from, to)| {
+        let admitted = i128::from(charged_within(operations, from, to)) * ticks.per_unit;
+        admitted - ticks.burst - i128::from(to - from) * ticks.per_ns
     });
-    beyond.max().filter(|beyond| *beyond > 0)
+    let beyond = beyond.max().filter(|beyond| *beyond > 0)?;
+    Some((beyond + ticks.per_unit - 1) / ticks.per_unit)
 }
 
 /// What a server admits that keeps a bucket of `units` a second, except that it forgets `minted` units of what it took at
@@ -89,22 +89,54 @@ fn it_agrees_with_looking_at_every_pair() {
             units: rng.random_range(0..20),
             period: Duration::from_nanos(rng.random_range(1..100)),
             fast_ppm: rng.random_range(0..3) * 1_000,
+            over_ppm: rng.random_range(0..3) * 250_000,
         };
+        let length = rng.random_range(1..200);
         let operations: Vec<Operation> = (0..rng.random_range(0..60))
             .map(|_| {
                 let invoked = rng.random_range(0..200);
                 op(invoked, invoked + rng.random_range(0..40), rng.random_range(0..5))
             })
             .collect();
-        let found = worst_excess(&operations, bound);
-        let expected = by_pairs(&operations, bound);
-        assert_eq!(found.is_some(), expected.is_some(), "seed {seed}: {found:?}");
-        if let (Some(found), Some(expected)) = (found, expected) {
-            let rounded = (expected + bound.ticks_per_unit() - 1) / bound.ticks_per_unit();
-            assert_eq!(i128::from(found.beyond), rounded, "seed {seed}");
-            assert_eq!(found.admitted, charged_within(&operations, found.from, found.to), "seed {seed}");
+        let spanned = Ticks { per_unit: 1, burst: i128::from(bound.burst), per_ns: 0 };
+        let found = [
+            (worst_excess(&operations, bound), by_pairs(&operations, bound.ticks(), u64::MAX)),
+            (
+                worst_span(&operations, bound.burst, Duration::from_nanos(length)),
+                by_pairs(&operations, spanned, length),
+            ),
+        ];
+        for (found, expected) in found {
+            assert_eq!(found.map(|found| i128::from(found.beyond)), expected, "seed {seed}");
+            if let Some(found) = found {
+                assert_eq!(found.admitted, charged_within(&operations, found.from, found.to), "seed {seed}");
+            }
         }
     }
+}
+
+#[test]
+fn what_a_rule_lets_itself_be_exceeded_by_is_no_excess() {
+    let bound = Bound { over_ppm: 250_000, ..Bound::bucket(10, Duration::from_secs(1)) };
+    check(&[op(5, 5, 12), op(5 + SECOND / 25, 5 + SECOND / 25, 1)], bound, None);
+    check(&[op(5, 5, 12), op(5 + SECOND / 25 - 1, 5 + SECOND / 25 - 1, 1)], bound, Some(1));
+}
+
+#[test]
+fn a_span_ends_before_its_length_is_over() {
+    let twice = |apart| [op(0, 0, 10), op(apart, apart, 1)];
+    assert_eq!(worst_span(&twice(SECOND), 10, Duration::from_secs(1)), None);
+    let excess =
+        worst_span(&twice(SECOND - 1), 10, Duration::from_secs(1)).expect("11 in less than a second");
+    assert_eq!((excess.beyond, excess.admitted, excess.from, excess.to), (1, 11, 0, SECOND - 1));
+}
+
+#[test]
+fn the_loosest_of_two_bounds_has_the_burst_of_one_and_the_rate_of_the_other() {
+    let slow = Bound { burst: 100, ..Bound::bucket(10, Duration::from_secs(10)) };
+    let fast = Bound::bucket(5, Duration::from_secs(1));
+    let loosest = Bound { burst: 100, ..fast };
+    assert_eq!((slow.loosest(fast), fast.loosest(slow)), (loosest, loosest));
 }
 
 #[test]

@@ -1,0 +1,67 @@
+//! `leasehold-chaos`: breaks a real cluster in every way that we know, and says what came of its promises.
+//!
+//! A run writes a history; checks and reports read it and nothing else, here or elsewhere, now or a year later. Exit codes:
+//! 0 every promise was kept, 1 one wasn't (or a run never reached what it is for), 2 it could not be told.
+
+#![allow(dead_code, unused_imports, reason = "runs that write histories come next")]
+#![expect(clippy::print_stdout, reason = "a command prints what it found")]
+
+mod check;
+mod history;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+use check::{Checked, Verdict};
+use history::History;
+
+#[derive(Debug, Parser)]
+#[command(name = "leasehold-chaos", about = "Breaks a real cluster and says what came of its promises")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Hold a history against every promise
+    Check {
+        /// A run's history.jsonl
+        history: PathBuf,
+    },
+    /// Draw every run below a folder, and one table over all of them
+    Report {
+        /// Where histories are: DIR/<run>/history.jsonl
+        dir: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(Verdict::Kept) => ExitCode::SUCCESS,
+        Ok(Verdict::NoResult | Verdict::Broken) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<Verdict> {
+    match cli.command {
+        Command::Check { history } => {
+            let history = History::read(&history).context("check")?;
+            anyhow::ensure!(!history.calls.is_empty(), "nothing was asked in this history");
+            let checked = Checked::of(&history);
+            println!("{checked}");
+            Ok(checked.verdict())
+        }
+        Command::Report { dir } => {
+            anyhow::ensure!(dir.is_dir(), "{} is no folder", dir.display());
+            Ok(Verdict::Kept)
+        }
+    }
+}
