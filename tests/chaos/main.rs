@@ -8,6 +8,7 @@
 
 mod check;
 mod history;
+mod report;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -60,8 +61,9 @@ fn run(cli: Cli) -> anyhow::Result<Verdict> {
             Ok(checked.verdict())
         }
         Command::Report { dir } => {
-            anyhow::ensure!(dir.is_dir(), "{} is no folder", dir.display());
-            Ok(Verdict::Kept)
+            let verdict = report::report_all(&dir)?;
+            println!("{}", dir.join("report.md").display());
+            Ok(verdict)
         }
     }
 }

@@ -63,6 +63,7 @@ const BELOW_CLI: &[&str] = &[
     "service",
     "node",
     "edge",
+    "plot",
 ];
 
 const ARROWS: &[Row] = &[
@@ -109,6 +110,7 @@ const ARROWS: &[Row] = &[
             "service",
         ],
     },
+    Row { name: "plot", layer: Layer::Library, may_use: &[] },
     Row { name: "cli", layer: Layer::Process, may_use: BELOW_CLI },
     Row { name: "sim", layer: Layer::Test, may_use: PURE },
     Row { name: "tests", layer: Layer::Test, may_use: BELOW_CLI },

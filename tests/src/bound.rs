@@ -78,6 +78,15 @@ impl Bound {
     }
 }
 
+impl Ticks {
+    /// Rounded up; nothing below nothing.
+    fn units(&self, ticks: i128) -> u64 {
+        let ticks = ticks.max(0);
+        let units = ticks.div_euclid(self.per_unit) + i128::from(ticks.rem_euclid(self.per_unit) > 0);
+        u64::try_from(units).unwrap_or(u64::MAX)
+    }
+}
+
 /// An interval in which more was admitted than may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess {
@@ -118,8 +127,38 @@ pub fn worst_span(operations: &[Operation], units: u64, length: Duration) -> Opt
     worst(operations, ticks, u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// For each answer, in order: its moment, and the units that were admitted beyond what came back in the fullest interval that
+/// ends there. At most b of a server that keeps the bound.
+///
+/// # Panics
+/// As [`worst_excess`].
+#[must_use]
+pub fn at_once(operations: &[Operation], bound: Bound) -> Vec<(u64, u64)> {
+    let ticks = Ticks { burst: 0, ..bound.ticks() };
+    let mut levels = Vec::with_capacity(operations.len());
+    sweep(operations, ticks, u64::MAX, |end, _, beyond| levels.push((end, ticks.units(beyond))));
+    levels
+}
+
 /// Of the intervals shorter than `length`, the one that is furthest above `ticks`.
 fn worst(operations: &[Operation], ticks: Ticks, length: u64) -> Option<Excess> {
+    let mut worst: Option<(i128, u64, u64)> = None;
+    sweep(operations, ticks, length, |to, from, beyond| {
+        if beyond > 0 && worst.is_none_or(|(most, ..)| beyond > most) {
+            worst = Some((beyond, from, to));
+        }
+    });
+    worst.map(|(beyond, from, to)| Excess {
+        from,
+        to,
+        admitted: charged_within(operations, from, to),
+        beyond: ticks.units(beyond),
+    })
+}
+
+/// Tells for each answer, in order, of the intervals shorter than `length` that end there the one that is furthest above
+/// `ticks`: its end, its beginning and by how much.
+fn sweep(operations: &[Operation], ticks: Ticks, length: u64, mut tell: impl FnMut(u64, u64, i128)) {
     let mut by_end = operations.to_vec();
     by_end.sort_unstable_by_key(|operation| operation.returned);
     let mut starts: Vec<u64> = operations.iter().map(|operation| operation.invoked).collect();
@@ -128,7 +167,6 @@ fn worst(operations: &[Operation], ticks: Ticks, length: u64) -> Option<Excess> 
 
     let mut tree = Starts::new(starts.len());
     let (mut begun, mut over) = (0, 0);
-    let mut worst: Option<(i128, u64, u64)> = None;
     for operation in &by_end {
         let end = operation.returned;
         assert!(operation.invoked <= end, "answered before it was asked: {operation:?}");
@@ -143,21 +181,10 @@ fn worst(operations: &[Operation], ticks: Ticks, length: u64) -> Option<Excess> 
         }
         let place = starts.binary_search(&operation.invoked).expect("every beginning is there");
         tree.charge(place, i128::from(operation.cost) * ticks.per_unit);
-        let Some((level, start)) = tree.highest() else { continue };
-        let beyond = level - ticks.burst - i128::from(end) * ticks.per_ns;
-        if beyond > 0 && worst.is_none_or(|(most, ..)| beyond > most) {
-            worst = Some((beyond, starts[start], end));
+        if let Some((level, start)) = tree.highest() {
+            tell(end, starts[start], level - ticks.burst - i128::from(end) * ticks.per_ns);
         }
     }
-    worst.map(|(beyond, from, to)| Excess {
-        from,
-        to,
-        admitted: charged_within(operations, from, to),
-        beyond: u64::try_from(
-            beyond.div_euclid(ticks.per_unit) + i128::from(beyond.rem_euclid(ticks.per_unit) > 0),
-        )
-        .unwrap_or(u64::MAX),
-    })
 }
 
 /// Units that were charged between two moments for sure.

@@ -15,8 +15,11 @@ pub(crate) struct Regrant {
     /// When it was killed.
     pub(crate) at: u64,
     pub(crate) key: Name,
-    /// Until an owner decided a check of it that was sent after the kill. `None`: none ever did.
+    /// Until an owner decided a check of it that was sent after the kill, without the time in which nobody asked. `None`: none
+    /// ever did.
     pub(crate) after: Option<u64>,
+    /// How long somebody waited for one in vain.
+    pub(crate) waited: u64,
     /// Whether nothing else was wrong meanwhile.
     pub(crate) alone: bool,
 }
@@ -25,26 +28,63 @@ pub(crate) struct Regrant {
 /// know: those of others are decided at once.
 pub(crate) fn regrants(history: &History) -> Vec<Regrant> {
     let kills = history.faults.iter().filter(|fault| fault.owner && fault.phase != FaultPhase::End);
-    let mut found = Vec::new();
-    for kill in kills {
-        let mut keys: BTreeMap<Name, Option<u64>> = BTreeMap::new();
-        for call in history.calls.iter().filter(|call| call.invoked >= kill.at) {
-            for key in history.keys(call.keys) {
-                if call.invoked <= kill.at.saturating_add(ASKED_WITHIN) {
-                    keys.entry(*key).or_insert(None);
-                }
-                if let Some(first) = keys.get_mut(key).filter(|_| is_by_owner(call)) {
-                    let after = call.returned.map(|returned| returned - kill.at);
-                    *first = [*first, after].into_iter().flatten().min();
-                }
+    let kills: Vec<u64> = kills.map(|kill| kill.at).collect();
+    if kills.is_empty() {
+        return Vec::new();
+    }
+    let mut calls: Vec<&Call> = history.calls.iter().collect();
+    calls.sort_by_key(|call| call.invoked);
+    let of_kill = |at: &u64| {
+        let later = &calls[calls.partition_point(|call| call.invoked < *at)..];
+        after_kill(history, *at, later)
+    };
+    kills.iter().flat_map(of_kill).collect()
+}
+
+/// What is known of a key that was asked for after a kill.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    /// Until when somebody waited for an answer, in one go since the kill but for `idle`.
+    until: u64,
+    /// Time in which nobody asked.
+    idle: u64,
+    /// Until an owner decided.
+    after: Option<u64>,
+}
+
+/// `later` are all calls from the kill on, by when they were first sent.
+fn after_kill(history: &History, kill: u64, later: &[&Call]) -> Vec<Regrant> {
+    let mut keys: BTreeMap<Name, Asked> = BTreeMap::new();
+    let mut open = 0;
+    for call in later {
+        let soon = call.invoked <= kill.saturating_add(ASKED_WITHIN);
+        if !soon && open == 0 {
+            break;
+        }
+        for key in history.keys(call.keys) {
+            if soon && !keys.contains_key(key) {
+                keys.insert(*key, Asked { until: kill, ..Asked::default() });
+                open += 1;
+            }
+            let Some(asked) = keys.get_mut(key) else { continue };
+            if asked.after.is_some_and(|after| kill + after <= call.invoked) {
+                continue;
+            }
+            asked.idle += call.invoked.saturating_sub(asked.until);
+            asked.until = asked.until.max(call.returned.unwrap_or(call.invoked));
+            if let Some(returned) = call.returned.filter(|_| is_by_owner(call)) {
+                open -= usize::from(asked.after.is_none());
+                let after = returned - kill - asked.idle.min(returned - kill);
+                asked.after = Some(asked.after.map_or(after, |first| first.min(after)));
             }
         }
-        found.extend(keys.into_iter().map(|(key, after)| {
-            let to = kill.at.saturating_add(after.unwrap_or(history.run.regrant_ns));
-            Regrant { at: kill.at, key, after, alone: !is_troubled(history, kill.at, to) }
-        }));
     }
-    found
+    let regrant = |(key, asked): (Name, Asked)| {
+        let to = kill.saturating_add(asked.after.unwrap_or(history.run.regrant_ns));
+        let waited = (asked.until - kill).saturating_sub(asked.idle);
+        Regrant { at: kill, key, after: asked.after, waited, alone: !is_troubled(history, kill, to) }
+    };
+    keys.into_iter().map(regrant).collect()
 }
 
 fn is_by_owner(call: &Call) -> bool {
@@ -69,14 +109,13 @@ fn is_troubled(history: &History, from: u64, to: u64) -> bool {
 pub(super) fn findings(history: &History) -> Vec<Finding> {
     let late = regrants(history).into_iter().filter(|regrant| {
         // Faults that overlap have their own time.
-        regrant.alone && regrant.after.is_none_or(|after| after > history.run.regrant_ns)
+        regrant.alone && regrant.after.unwrap_or(regrant.waited) > history.run.regrant_ns
     });
     let mut found: Vec<Finding> = late
         .map(|regrant| {
-            let after =
-                regrant.after.map_or_else(|| "never".to_owned(), |ns| format!("after {}", seconds(ns)));
-            let key = history.text(regrant.key);
-            Finding::at(regrant.at, format!("{key}: granted again {after} when its owner was killed"))
+            let (key, waited) = (history.text(regrant.key), seconds(regrant.after.unwrap_or(regrant.waited)));
+            let when = if regrant.after.is_some() { "after" } else { "not within" };
+            Finding::at(regrant.at, format!("{key}: granted again {when} {waited} when its owner was killed"))
         })
         .collect();
     found.extend(unserved(history));
@@ -131,8 +170,10 @@ mod tests {
         let kill = |after| history().with(killed(SECOND)).with_checks([granted_after(after)]);
         expect(&findings(&kill(2 * SECOND)), 0, "");
         expect(&findings(&kill(2 * SECOND + MS)), 1, "shop/a=x: granted again after 2.001 s");
-        let never = history().with(killed(SECOND)).with_checks([unknown(SECOND, 1, "r")]);
-        expect(&findings(&never), 1, "granted again never");
+        let given_up = |ns| Check { returned: Some(SECOND + ns), ..unknown(SECOND, 1, "r") };
+        let never = |waited| history().with(killed(SECOND)).with_checks([given_up(waited)]);
+        expect(&findings(&never(3 * SECOND)), 1, "not within 3.000 s");
+        expect(&findings(&never(SECOND)), 0, "");
     }
 
     #[test]
@@ -142,6 +183,16 @@ mod tests {
         let history = history().with(killed(SECOND)).with_checks([lent, refused]);
         let after: Vec<_> = regrants(&history).iter().map(|regrant| regrant.after).collect();
         assert_eq!(after, [Some(SECOND)]);
+    }
+
+    #[test]
+    fn the_time_in_which_nobody_asks_for_a_key_is_not_counted() {
+        let given_up =
+            Check { returned: Some(SECOND + 500 * MS), outcome: Outcome::Unavailable, ..allowed(SECOND, 1) };
+        let later = Check { returned: Some(8 * SECOND + 30 * MS), ..allowed(8 * SECOND, 1) };
+        let history = history().with(killed(SECOND)).with_checks([later, given_up]);
+        let after: Vec<_> = regrants(&history).iter().map(|regrant| regrant.after).collect();
+        assert_eq!(after, [Some(530 * MS)]);
     }
 
     #[test]

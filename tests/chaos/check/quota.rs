@@ -1,8 +1,8 @@
 //! Counters that don't refill while a run lasts: what is used of them at the end can be compared with what was admitted,
 //! unit by unit.
 //!
-//! Only buckets whose whole refill in the run is less than a unit, of which nothing is set aside, that no rule change touched
-//! and that somebody peeked at, at the owner.
+//! Only buckets whose whole refill in the run is less than a unit, and logs that are longer than the run, of which nothing is
+//! set aside, that no rule change touched and that somebody peeked at, at the owner.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(super) fn quotas(history: &History) -> Vec<Quota> {
     let charged = charges(history);
     let peeks = peeks(history);
     let of_peek = |(key, peek): (&Name, &Peek)| {
-        let limit = unrefilled(history, *key)?;
+        let (limit, units_max) = unrefilled(history, *key)?;
         let operations = charged.get(key).map_or(&[][..], Vec::as_slice);
         let units = |wanted: &dyn Fn(&Operation) -> bool| -> u64 {
             operations.iter().filter(|operation| wanted(operation)).map(|operation| operation.cost).sum()
@@ -45,7 +45,7 @@ pub(super) fn quotas(history: &History) -> Vec<Quota> {
         Some(Quota {
             key: *key,
             at: peek.invoked,
-            used: limit.burst.saturating_sub(peek.remaining),
+            used: units_max.saturating_sub(peek.remaining),
             admitted_before: units(&|operation| operation.returned <= peek.invoked),
             charged_max: units(&|operation| operation.invoked <= peek.returned).saturating_add(open),
             leased: limit.leased,
@@ -80,14 +80,21 @@ fn peeks(history: &History) -> BTreeMap<Name, Peek> {
     peeks
 }
 
-fn unrefilled(history: &History, key: Name) -> Option<&Limit> {
-    let rules = history.rules.first()?;
-    let limit = history.limit(key, rules)?;
-    let bucket = matches!(limit.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+/// How many units a counter has, if none come back while the run lasts.
+fn unrefilled(history: &History, key: Name) -> Option<(&Limit, u64)> {
+    let limit = history.limit(key, history.rules.first()?)?;
     let whole = limit.on_unavailable != OnUnavailable::Local && limit.max_overshoot <= 0.0;
-    let refill = u128::from(limit.amount) * u128::from(history.end());
+    let (refill, units) = match limit.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            (u128::from(limit.amount) * u128::from(history.end()), limit.burst)
+        }
+        // What entered it leaves after a period.
+        Algorithm::SlidingLog => (u128::from(history.end()), limit.amount),
+        // A window may end at any time, and a queue tells its turns.
+        Algorithm::FixedWindow | Algorithm::SlidingCounter | Algorithm::Shaper => return None,
+    };
     let still = refill < u128::from(limit.period_ns);
-    (bucket && whole && still && spans(history, key).len() == 1).then_some(limit)
+    (whole && still && spans(history, key).len() == 1).then_some((limit, units))
 }
 
 #[cfg(test)]
@@ -121,6 +128,18 @@ pub(super) mod tests {
         let known: Vec<_> =
             found.iter().map(|quota| (quota.used, quota.admitted_before, quota.charged_max)).collect();
         assert_eq!(known, [(6, 2, 9)]);
+    }
+
+    #[test]
+    fn a_sliding_log_that_is_longer_than_the_run_is_one_as_well() {
+        let log = Limit {
+            algorithm: Algorithm::SlidingLog,
+            burst: 0,
+            period_ns: 86_400 * SECOND,
+            ..limit("a", 100)
+        };
+        let history = with_limits(vec![log]).with_checks([allowed(5, 2), peek(SECOND, 98)]);
+        assert_eq!(quotas(&history).first().map(|quota| quota.used), Some(2));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) enum Event {
 }
 
 /// The first line: what was run and what it promised.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Run {
     /// The scenario's name.
     pub(crate) scenario: String,
@@ -57,23 +57,43 @@ pub(crate) struct Run {
     pub(crate) must_reach: Vec<String>,
 }
 
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            scenario: String::new(),
+            seed: 0,
+            topology: String::new(),
+            commit: String::new(),
+            started: String::new(),
+            machine: String::new(),
+            clock_ppm: clock_ppm(),
+            lease_ns: lease_ns(),
+            leader_lease_ns: leader_lease_ns(),
+            regrant_ns: regrant_ns(),
+            memory_max: None,
+            connections_max: None,
+            must_reach: Vec::new(),
+        }
+    }
+}
+
 /// Slew of 0.1 % and two crystals.
-pub(super) const fn clock_ppm() -> u64 {
+const fn clock_ppm() -> u64 {
     1_200
 }
 
 /// Five seconds, and what clocks may differ.
-pub(super) const fn lease_ns() -> u64 {
+const fn lease_ns() -> u64 {
     5_500_000_000
 }
 
 /// A leader's lease on its defaults, with room for a loaded machine.
-pub(super) const fn leader_lease_ns() -> u64 {
+const fn leader_lease_ns() -> u64 {
     2_000_000_000
 }
 
 /// Promise P5.
-pub(super) const fn regrant_ns() -> u64 {
+const fn regrant_ns() -> u64 {
     2_000_000_000
 }
 
@@ -151,7 +171,7 @@ pub(crate) enum OnUnavailable {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Check {
     pub(crate) invoked: u64,
-    /// When its answer came; absent when none did.
+    /// When its answer came or it was given up. Absent: nobody knows when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) returned: Option<u64>,
     /// Who asked: a worker of the load.

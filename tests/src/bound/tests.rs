@@ -132,6 +132,13 @@ fn a_span_ends_before_its_length_is_over() {
 }
 
 #[test]
+fn how_full_a_counter_was_is_told_for_each_answer() {
+    let bound = Bound::bucket(10, Duration::from_secs(1));
+    let operations = [op(0, 0, 7), op(SECOND / 2, SECOND / 2, 5), op(9 * SECOND, 9 * SECOND, 1)];
+    assert_eq!(at_once(&operations, bound), [(0, 7), (SECOND / 2, 7), (9 * SECOND, 1)]);
+}
+
+#[test]
 fn the_loosest_of_two_bounds_has_the_burst_of_one_and_the_rate_of_the_other() {
     let slow = Bound { burst: 100, ..Bound::bucket(10, Duration::from_secs(10)) };
     let fast = Bound::bucket(5, Duration::from_secs(1));

@@ -6,7 +6,7 @@
 mod axis;
 mod bars;
 
-use std::fmt::Write;
+use leasehold_plot::{escape, put};
 
 use super::compare::Lane;
 use crate::output;
@@ -30,24 +30,10 @@ const HEADROOM: f64 = 12.0;
 /// Bars narrower or lower than this carry no number.
 const NUMBER_FITS: (f64, f64) = (12.0, 14.0);
 
-const STYLE: &str = "\
-svg{--bg:#fff;--lane:#f4f6f8;--ink:#1d232b;--soft:#5c6773;--grid:#d5dbe1;--yes:#1f7a6b;--no:#cf5a1e;--on:#fff}
-@media (prefers-color-scheme:dark){svg{--bg:#14181d;--lane:#1c2229;--ink:#e8ecf0;--soft:#9aa5b1;--grid:#38424d;\
---yes:#4fbfa8;--no:#f0925a;--on:#10151a}}
-text{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;font-size:12px;fill:#1d232b;fill:var(--ink)}
-.title{font-size:17px;font-weight:600}
-.name{font-size:13px;font-weight:600}
-.soft{fill:#5c6773;fill:var(--soft)}
-.bg{fill:#fff;fill:var(--bg)}
-.lane{fill:#f4f6f8;fill:var(--lane)}
-.yes{fill:#1f7a6b;fill:var(--yes)}
-.no{fill:#cf5a1e;fill:var(--no)}
-.stripe{stroke:#fff;stroke:var(--lane);stroke-width:1.6}
-.on{font-size:11px;font-weight:600;text-anchor:middle;fill:#fff;fill:var(--on)}
-.grid{stroke:#d5dbe1;stroke:var(--grid);stroke-width:1}
-.window{stroke:#5c6773;stroke:var(--soft);stroke-width:1;stroke-dasharray:3 4;stroke-opacity:.6}
-.tick{text-anchor:middle;fill:#5c6773;fill:var(--soft)}
-";
+/// Refused units are striped: a shape as well as a colour.
+const DEFS: &str = "\
+<pattern id=\"denied\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
+<rect class=\"no\" width=\"6\" height=\"6\"/><line class=\"stripe\" x1=\"0\" x2=\"0\" y1=\"0\" y2=\"6\"/></pattern>";
 
 /// Draws `lanes`, which replayed the same events. With a period, dashed lines show where its windows begin.
 pub(crate) fn draw(title: &str, lanes: &[Lane], period_nanos: Option<u64>) -> String {
@@ -55,7 +41,7 @@ pub(crate) fn draw(title: &str, lanes: &[Lane], period_nanos: Option<u64>) -> St
     let bars = Bars::of(lanes, &axis);
     let lane_height = if lanes.len() == 1 { 150.0 } else { 66.0 };
     let bottom = lanes.iter().fold(TOP - GAP, |y, _| y + GAP + lane_height);
-    let mut svg = head(title, bottom + BOTTOM);
+    let mut svg = leasehold_plot::begin(title, (WIDTH, bottom + BOTTOM), DEFS);
     let boundaries = period_nanos.map(|period| axis.multiples_of(period)).unwrap_or_default();
     legend(&mut svg, !boundaries.is_empty(), bars.units_max);
     let floors = (0..lanes.len()).scan(TOP - GAP, |y, _| {
@@ -86,24 +72,7 @@ pub(crate) fn draw(title: &str, lanes: &[Lane], period_nanos: Option<u64>) -> St
         }
     }
     draw_axis(&mut svg, &axis, bottom);
-    svg.push_str("</svg>\n");
-    svg
-}
-
-fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(svg, "{text}").expect("writing to a string succeeds");
-}
-
-fn head(title: &str, height: f64) -> String {
-    let title = escape(title);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-         role=\"img\" aria-label=\"{title}\">\n<style>\n{STYLE}</style>\n\
-         <defs><pattern id=\"denied\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-         <rect class=\"no\" width=\"6\" height=\"6\"/><line class=\"stripe\" x1=\"0\" x2=\"0\" y1=\"0\" y2=\"6\"/></pattern></defs>\n\
-         <rect class=\"bg\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
-         <text class=\"title\" x=\"24\" y=\"34\">{title}</text>\n"
-    )
+    leasehold_plot::finish(svg)
 }
 
 fn legend(svg: &mut String, windows: bool, units_max: u64) {
@@ -216,8 +185,4 @@ fn draw_axis(svg: &mut String, axis: &Axis, bottom: f64) {
         svg,
         format_args!("<text class=\"tick\" x=\"{:.1}\" y=\"{}\">{name}</text>", LEFT.midpoint(end), y + 38.0),
     );
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

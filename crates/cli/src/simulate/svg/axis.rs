@@ -1,5 +1,7 @@
 //! The time axis: which stamps it spans, where each is drawn, and where its ticks are.
 
+use leasehold_plot::nice_step;
+
 use super::super::answer::Step;
 
 /// Most ticks on the axis; more would run into each other.
@@ -51,7 +53,7 @@ impl Axis {
 
     /// Positions and labels of the ticks, in seconds.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
-        let step = nice_step(self.end - self.start);
+        let step = nice_step(self.end - self.start, TICKS_MAX);
         let start = self.start.saturating_sub(self.origin);
         let end = self.end - self.origin;
         let first = start.div_ceil(step);
@@ -73,20 +75,6 @@ impl Axis {
 
 fn nanos(value: u64) -> f64 {
     value as f64
-}
-
-/// The smallest of 1, 2 and 5 times a power of ten that gives few enough ticks.
-fn nice_step(span: u64) -> u64 {
-    let mut power = 1_u64;
-    loop {
-        for factor in [1, 2, 5] {
-            let step = power.saturating_mul(factor);
-            if span / step <= TICKS_MAX {
-                return step;
-            }
-        }
-        power = power.saturating_mul(10);
-    }
 }
 
 /// Seconds without the zeros at their end.

@@ -12,17 +12,9 @@ fn drawing(events_text: &str) -> String {
     draw("a < b & \"c\"", &lanes, Some(rate.period().0))
 }
 
-/// Every opened element is closed, and no coordinate is not a number.
+#[track_caller]
 fn check_well_formed(svg: &str) {
-    let mut open = Vec::new();
-    for tag in svg.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()) {
-        match tag.strip_prefix('/') {
-            Some(name) => assert_eq!(open.pop(), Some(name), "{svg}"),
-            None if tag.ends_with('/') => {}
-            None => open.push(tag.split_whitespace().next().unwrap()),
-        }
-    }
-    assert!(open.is_empty() && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    leasehold_plot::well_formed(svg).unwrap_or_else(|problem| panic!("{problem}: {svg}"));
 }
 
 #[test]
