@@ -1,5 +1,6 @@
 //! Multi-group Raft: one group a shard plus the control group, over one log and one connection per pair of nodes.
 
+mod blocking;
 mod clock;
 pub mod disk;
 pub mod election;

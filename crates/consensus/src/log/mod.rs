@@ -19,6 +19,10 @@ mod record;
 mod recover;
 mod segment;
 mod tail;
+#[cfg(feature = "simulated")]
+mod task;
+#[cfg(not(feature = "simulated"))]
+mod thread;
 mod writer;
 
 use std::fmt;

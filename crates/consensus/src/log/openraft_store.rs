@@ -18,6 +18,7 @@ use openraft::{
 
 use super::receipts::Receipts;
 use super::{Change, Entry, GroupId, Log, ReadError, Vote, WriteError, codec};
+use crate::blocking::blocking;
 use crate::clock;
 use crate::types::RaftTypes;
 
@@ -92,7 +93,7 @@ impl GroupStore {
 
     async fn read_stored(&self, range: Range<u64>, bytes_max: u64) -> Result<Vec<Entry>, Failure> {
         let (log, group) = (self.log.clone(), self.group);
-        let read = tokio::task::spawn_blocking(move || log.read(group, range, bytes_max));
+        let read = blocking(move || log.read(group, range, bytes_max));
         let entries: Result<Vec<Entry>, ReadError> = read.await.map_err(|error| unreadable(&error))?;
         entries.map_err(|error| unreadable(&error))
     }

@@ -1,14 +1,11 @@
-//! The log as the rest of the node sees it: a thread that writes, and handles to it.
+//! The log as the rest of the node sees it: one writer, and handles to it.
 //!
-//! Invariant: one thread writes; a change that was accepted by [`Log::write`] is made in the order of the calls, even
+//! Invariant: one writer writes; a change that was accepted by [`Log::write`] is made in the order of the calls, even
 //! when its caller stops waiting. What waits is bounded in bytes.
 
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
@@ -16,15 +13,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use super::engine::{Engine, Request};
 use super::read::Reader;
 use super::record::entries_bytes;
+#[cfg(feature = "simulated")]
+use super::task::{Running, start};
+#[cfg(not(feature = "simulated"))]
+use super::thread::{Running, start};
 use super::{Change, GroupId, LogConfig, OnFatal, OpenError, WriteError};
 use crate::disk::{Disk, RealDisk};
 
 /// Bytes of changes that may wait for the writer, in KiB; callers wait for room at the bound.
 const QUEUE_KIB_MAX: u32 = 64 << 10;
-/// How many waiting changes are taken at once.
-const TAKEN_MAX: usize = 4096;
-/// How often a full disk is asked for room.
-const PROBE_EVERY: Duration = Duration::from_millis(250);
 
 /// A log with its writer. Clones are handles to the same one; what reads is in [`Reader`].
 #[derive(Clone, Debug)]
@@ -33,10 +30,9 @@ pub struct Log(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     reader: Reader,
-    sender: Mutex<Option<Sender<Request>>>,
+    writer: Mutex<Option<Running>>,
     room: Arc<Semaphore>,
     full: watch::Receiver<bool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Deref for Log {
@@ -66,18 +62,13 @@ impl Log {
     pub fn open_on(disk: Arc<dyn Disk>, config: LogConfig, on_fatal: OnFatal) -> Result<Self, OpenError> {
         let engine = Engine::open(disk, config, Arc::clone(&on_fatal))?;
         let reader = engine.reader();
-        let (sender, receiver) = channel();
         let (full_sender, full) = watch::channel(engine.is_full());
-        let thread = Builder::new().name("raft-log".to_owned()).spawn(move || {
-            let _guard = FatalOnPanic(on_fatal);
-            run(engine, &receiver, &full_sender);
-        })?;
+        let writer = start(engine, full_sender, on_fatal)?;
         Ok(Self(Arc::new(Shared {
             reader,
-            sender: Mutex::new(Some(sender)),
+            writer: Mutex::new(Some(writer)),
             room: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
             full,
-            thread: Mutex::new(Some(thread)),
         })))
     }
 
@@ -119,19 +110,16 @@ impl Log {
     }
 
     fn send(&self, request: Request) -> Result<(), WriteError> {
-        let sender = self.0.sender.lock();
-        let sender = sender.as_ref().ok_or(WriteError::Stopped)?;
-        sender.send(request).map_err(|_| WriteError::Stopped)
+        self.0.writer.lock().as_ref().ok_or(WriteError::Stopped)?.send(request)
     }
 }
 
 impl Shared {
     fn close(&self) {
         self.room.close();
-        self.sender.lock().take();
-        if let Some(thread) = self.thread.lock().take() {
-            // A panic there was told by its guard.
-            let _ = thread.join();
+        let running = self.writer.lock().take();
+        if let Some(running) = running {
+            running.finish();
         }
     }
 }
@@ -139,36 +127,5 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// The writer's thread: takes all that waits, and writes it together.
-fn run(mut engine: Engine, requests: &Receiver<Request>, full: &watch::Sender<bool>) {
-    loop {
-        match next(&engine, requests) {
-            Ok(first) => engine.process(std::iter::once(first).chain(requests.try_iter().take(TAKEN_MAX))),
-            Err(RecvTimeoutError::Timeout) => engine.probe(),
-            Err(RecvTimeoutError::Disconnected) => return engine.close(),
-        }
-        full.send_if_modified(|told| std::mem::replace(told, engine.is_full()) != engine.is_full());
-    }
-}
-
-fn next(engine: &Engine, requests: &Receiver<Request>) -> Result<Request, RecvTimeoutError> {
-    if engine.is_full() {
-        requests.recv_timeout(PROBE_EVERY)
-    } else {
-        requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
-    }
-}
-
-/// A writer that panicked has stopped as one whose disk failed has.
-struct FatalOnPanic(OnFatal);
-
-impl Drop for FatalOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            (self.0)(&std::io::Error::other("the log's writer panicked"));
-        }
     }
 }

@@ -23,6 +23,7 @@ use super::receive::Receiving;
 use super::snapshots::SnapshotDir;
 use super::state::{Resumed, StateMachine};
 use super::{CreateError, Leadership, RunnerConfig};
+use crate::blocking::blocking;
 use crate::clock;
 use crate::election::Election;
 use crate::log::openraft_store::GroupStore;
@@ -76,8 +77,7 @@ impl Group {
         let me = config.node.0;
         let snapshots = SnapshotDir::new(dir);
         let receipts = store.receipts();
-        let opened =
-            tokio::task::spawn_blocking(move || StateMachine::open(machine, snapshots, resumed, receipts));
+        let opened = blocking(move || StateMachine::open(machine, snapshots, resumed, receipts));
         let machine = opened.await.map_err(io::Error::other)??;
         let applied = machine.read(|state| state.applied.map(|applied| applied.index));
         if let Some(purged) = stored.purged.filter(|purged| applied.is_none_or(|at| at < purged.index)) {

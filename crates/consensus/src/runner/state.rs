@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::snapshots::{SnapshotDir, Stored};
+use crate::blocking::blocking;
 use crate::clock;
 use crate::log::{codec, is_full, receipts::Receipts};
 use crate::machine::{Arrival, Machine, MachineError};
@@ -183,7 +184,7 @@ impl RaftStateMachine<RaftTypes> for StateMachine {
 
     async fn get_current_snapshot(&mut self) -> Result<Option<Snapshot<RaftTypes>>, Failure> {
         let snapshots = self.snapshots.clone();
-        let read = tokio::task::spawn_blocking(move || snapshots.newest()).await.unwrap_or_else(panicked);
+        let read = blocking(move || snapshots.newest()).await.unwrap_or_else(panicked);
         let stored = read.map_err(|error| StorageIOError::read_snapshot(None, AnyError::new(&error)))?;
         Ok(stored.map(|Stored { meta, state }| Snapshot { meta, snapshot: Box::new(Cursor::new(state)) }))
     }
@@ -204,7 +205,7 @@ async fn store(snapshots: SnapshotDir, meta: Meta, state: Vec<u8>) -> Result<Vec
     let mut told = false;
     loop {
         let (snapshots, stored_meta, stored) = (snapshots.clone(), meta.clone(), Arc::clone(&state));
-        let written = tokio::task::spawn_blocking(move || snapshots.write(&stored_meta, &stored)).await;
+        let written = blocking(move || snapshots.write(&stored_meta, &stored)).await;
         match written.unwrap_or_else(panicked) {
             Ok(()) => return Ok(Arc::unwrap_or_clone(state)),
             Err(error) if is_full(&error) => {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_model::NodeId;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::frame::{Frame, FrameError};
 use super::hello;
+use super::net::{TcpListener, TcpStream};
 use super::pump::{FrameReader, PumpError, Queue, write_frames};
 use super::stream::{ReadHalf, SecureStream};
 use super::{Access, Incoming, Inner, Kind, PAYLOAD_BYTES_MAX, PeerEvent, Refusal};

@@ -9,7 +9,8 @@ use std::pin::Pin;
 
 use leasehold_model::NodeId;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+
+use super::net::TcpStream;
 
 /// What a connection is read from.
 pub type ReadHalf = Box<dyn AsyncRead + Send + Unpin>;
