@@ -3,12 +3,23 @@
 //! A run writes a history; checks and reports read it and nothing else, here or elsewhere, now or a year later. Exit codes:
 //! 0 every promise was kept, 1 one wasn't (or a run never reached what it is for), 2 it could not be told.
 
-#![allow(dead_code, unused_imports, reason = "runs that write histories come next")]
 #![expect(clippy::print_stdout, reason = "a command prints what it found")]
 
 mod check;
+mod commands;
+mod faults;
 mod history;
+mod hold;
+mod isolate;
+mod look;
+mod net;
+mod record;
 mod report;
+mod run;
+mod scenario;
+mod shim;
+mod traffic;
+mod world;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +39,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run scenarios, and hold what happened against every promise
+    Run(commands::RunArgs),
+    /// Say which scenarios there are
+    List,
+    /// Run what should catch known bugs, with a binary that has them
+    Planted(commands::PlantedArgs),
     /// Hold a history against every promise
     Check {
         /// A run's history.jsonl
@@ -42,8 +59,7 @@ enum Command {
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {
-        Ok(Verdict::Kept) => ExitCode::SUCCESS,
-        Ok(Verdict::NoResult | Verdict::Broken) => ExitCode::from(1),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)
@@ -51,19 +67,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> anyhow::Result<Verdict> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
+        Command::Run(args) => commands::run_scenarios(&args),
+        Command::Planted(args) => commands::run_planted(&args),
+        Command::List => {
+            println!("{}", commands::list()?);
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Check { history } => {
             let history = History::read(&history).context("check")?;
             anyhow::ensure!(!history.calls.is_empty(), "nothing was asked in this history");
             let checked = Checked::of(&history);
             println!("{checked}");
-            Ok(checked.verdict())
+            Ok(code(checked.verdict()))
         }
         Command::Report { dir } => {
             let verdict = report::report_all(&dir)?;
             println!("{}", dir.join("report.md").display());
-            Ok(verdict)
+            Ok(code(verdict))
         }
+    }
+}
+
+fn code(verdict: Verdict) -> ExitCode {
+    match verdict {
+        Verdict::Kept => ExitCode::SUCCESS,
+        Verdict::NoResult | Verdict::Broken => ExitCode::from(1),
     }
 }

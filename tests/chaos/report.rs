@@ -46,8 +46,16 @@ pub(crate) fn report_all(dir: &Path) -> anyhow::Result<Verdict> {
     for folder in folders {
         runs.push(report(&folder)?);
     }
-    write(&dir.join(PAGE), &summary::summary(&runs))?;
+    table(dir, &runs)?;
     Ok(runs.iter().map(|run| run.checked.verdict()).max().unwrap_or(Verdict::NoResult))
+}
+
+/// Writes the table over some runs.
+///
+/// # Errors
+/// When it can't be written.
+pub(crate) fn table(dir: &Path, runs: &[Reported]) -> anyhow::Result<()> {
+    write(&dir.join(PAGE), &summary::summary(runs))
 }
 
 /// Folders with a history, by their names.

@@ -191,6 +191,11 @@ const TECHNOLOGIES: &[Technology] = &[
         why: "a command line and its tables",
     },
     Technology {
+        crates: &["toml", "tokio-tun"],
+        known_by: &["tests"],
+        why: "scenarios of the chaos harness, and the network that it makes of namespaces",
+    },
+    Technology {
         crates: &["openraft", "sled", "crc32c"],
         known_by: &["consensus"],
         why: "the replicated log",
