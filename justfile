@@ -52,3 +52,7 @@ leases minutes="10":
 # What leasing costs beside other ways to share a limit, simulated: 12 edges in 3 regions. Fails when leases overshoot.
 bench-leases:
     cargo bench -p leasehold-lease --bench leases
+
+# Breaks a real cluster in every way that the scenarios name, one after the other, and reports to target/chaos. 20 minutes.
+chaos *scenarios="all":
+    cargo run -p leasehold-tests --bin leasehold-chaos -- run {{scenarios}}

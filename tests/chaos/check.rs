@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::history::History;
 
 pub(crate) use bounded_overshoot::{Reach, reach};
-pub(crate) use heals::{Regrant, regrants};
+pub(crate) use heals::regrants;
 
 /// What a history holds against a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,8 +66,6 @@ pub(crate) struct Call {
     pub(crate) degraded: bool,
     pub(crate) source: Option<Source>,
     pub(crate) remaining: Option<u64>,
-    pub(crate) retry_after_ns: Option<u64>,
-    pub(crate) tries: u32,
 }
 
 /// What the log says of a request whose outcome was unknown.
@@ -188,8 +186,6 @@ impl History {
             degraded: check.degraded,
             source: check.source,
             remaining: check.remaining,
-            retry_after_ns: check.retry_after_ns,
-            tries: check.tries,
         })
     }
 

@@ -55,9 +55,4 @@ impl Record {
     pub(crate) fn reached(&self, name: &str, note: String) {
         self.write(&Event::Reached(Reached { at: self.now_ns(), name: name.to_owned(), note }));
     }
-
-    /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
 }

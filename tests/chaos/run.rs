@@ -88,8 +88,7 @@ pub(crate) async fn run(scenario: &Scenario, order: &Order) -> Result<Ran, RunEr
     let mut world = World::start(scenario, order.seed, order.planted)
         .await
         .map_err(RunError::io(format!("starting {}", scenario.name)))?;
-    let record =
-        Record::create(&folder.join(HISTORY)).map_err(RunError::io("beginning a history"))?;
+    let record = Record::create(&folder.join(HISTORY)).map_err(RunError::io("beginning a history"))?;
     let outcome = parts(scenario, order, &planned, &mut world, &record).await;
     world.write_logs(&folder.join("logs")).map_err(RunError::io("writing logs"))?;
     outcome.map_err(RunError::io(scenario.name.clone()))?;

@@ -168,8 +168,9 @@ impl World {
             let own = self.scenario.topology.nodes;
             // Nodes of its region first: it takes the first that answers.
             let mut nodes: Vec<usize> = (0..own).collect();
-            nodes
-                .sort_by_key(|node| (self.scenario.region(*node) != region.as_deref(), (node + own - edge % own) % own));
+            nodes.sort_by_key(|node| {
+                (self.scenario.region(*node) != region.as_deref(), (node + own - edge % own) % own)
+            });
             let upstreams = match &mut self.net {
                 Net::Namespaces(_) => nodes.iter().map(|node| self.cluster.clients(*node)).collect(),
                 Net::Loopback { doors, through, .. } => {

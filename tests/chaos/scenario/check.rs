@@ -148,18 +148,23 @@ fn check_target(scenario: &Scenario, kind: FaultKind, target: &Target) -> Result
     if target.is_edges() && !kind.suits_edges() {
         return Err((format!("{} is done to nodes", kind.name()), "name nodes".to_owned()));
     }
-    match target {
-        Target::ThisNode(node) if *node >= topology.nodes => {
-            Err((format!("there is no node-{node}"), format!("count from 0 to {}", topology.nodes - 1)))
-        }
-        Target::Region(region) if !topology.regions.contains(region) => {
-            Err((format!("there is no region {region:?}"), "name one of topology.regions".to_owned()))
-        }
-        Target::Region(_) if kind != FaultKind::Cut => {
-            Err((format!("a region can't have {}", kind.name()), "cut it".to_owned()))
-        }
-        _ => Ok(()),
+    if let Target::ThisNode(node) = target
+        && *node >= topology.nodes
+    {
+        return Err((format!("there is no node-{node}"), format!("count from 0 to {}", topology.nodes - 1)));
     }
+    if let Target::Region(region) = target {
+        if !topology.regions.contains(region) {
+            return Err((
+                format!("there is no region {region:?}"),
+                "name one of topology.regions".to_owned(),
+            ));
+        }
+        if kind != FaultKind::Cut {
+            return Err((format!("a region can't have {}", kind.name()), "cut it".to_owned()));
+        }
+    }
+    Ok(())
 }
 
 fn check_numbers(number: usize, fault: &FaultSpec) -> Result<(), Mistake> {

@@ -104,11 +104,8 @@ fn the_rules_of_every_scenario_are_rules() {
         let pushed: Vec<LimitSpec> = scenario.limits.iter().map(LimitSpec::pushed).collect();
         for limits in [&scenario.limits, &pushed] {
             let text = yaml(limits);
-            let parsed = leasehold_limit::rules::parse(
-                "rules.yaml",
-                &text,
-                &leasehold_limit::KeySecret::new([7; 16]),
-            );
+            let parsed =
+                leasehold_limit::rules::parse("rules.yaml", &text, &leasehold_limit::KeySecret::new([7; 16]));
             assert!(parsed.is_ok(), "{name}: {parsed:?}\n{text}");
         }
     }
