@@ -56,3 +56,15 @@ bench-leases:
 # Breaks a real cluster in every way that the scenarios name, one after the other, and reports to target/chaos. 20 minutes.
 chaos *scenarios="all":
     cargo run -p leasehold-tests --bin leasehold-chaos -- run {{scenarios}}
+
+# 2,000 seeds of whole clusters in virtual time, 120 simulated seconds each: faults, then health. Names each failing seed.
+sim seeds="2000" from="0":
+    cargo run --release -p leasehold-sim -- sweep --seeds {{seeds}} --from {{from}}
+
+# Ten times as many, from another place each day.
+sim-nightly:
+    just sim 20000 $(($(date +%j) * 20000))
+
+# Puts each known bug back: in how many of 200 seeds the simulator catches it.
+sim-planted seeds="200":
+    cargo run --profile planted --features planted -p leasehold-sim -- planted --seeds {{seeds}}

@@ -185,9 +185,15 @@ const TECHNOLOGIES: &[Technology] = &[
         why: "a process chooses where its log goes; libraries only write to it",
     },
     Technology { crates: &["getrandom"], known_by: &["node", "cluster"], why: "secrets and session ids" },
+    Technology { crates: &["clap"], known_by: &["cli", "sim", "tests"], why: "a command line" },
     Technology {
-        crates: &["clap", "clap_complete", "comfy-table", "indicatif", "hdrhistogram"],
-        known_by: &["cli", "tests"],
+        crates: &["oorandom"],
+        known_by: &["sim"],
+        why: "all chance of a simulated world comes from its seed",
+    },
+    Technology {
+        crates: &["clap_complete", "comfy-table", "indicatif", "hdrhistogram"],
+        known_by: &["cli"],
         why: "a command line and its tables",
     },
     Technology {

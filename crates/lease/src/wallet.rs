@@ -52,7 +52,7 @@ pub use self::sizing::Settings;
 pub use self::waiters::Ticket;
 use self::waiters::{Waiter, Who};
 use crate::cell::{Cell, Generation};
-use crate::{EdgeId, LeaseAsk, Leased};
+use crate::{EdgeId, LeaseAsk, LeaseId, Leased};
 
 /// What a process holds of every key. `L` is what the shell needs to send a key's ask: its limit, its way.
 #[cfg_attr(test, derive(Clone))]
@@ -392,6 +392,12 @@ impl<L: Clone> Wallet<L> {
         self.keys.get(&key).into_iter().flat_map(|entry| entry.leases.holdings())
     }
 
+    /// Of which lease a sub-lease is a part, until it is settled. For tests that count along.
+    #[must_use]
+    pub fn parent(&self, key: Key, sub_lease: LeaseId) -> Option<LeaseId> {
+        self.keys.get(&key).and_then(|entry| entry.children.parent(sub_lease))
+    }
+
     /// The children that hold sub-leases, once for each. Walks all keys.
     pub fn children(&self) -> impl Iterator<Item = EdgeId> {
         self.keys.values().flat_map(|entry| entry.children.holders())
@@ -434,6 +440,12 @@ impl<L: Clone> Wallet<L> {
         let Some(entry) = self.keys.get_mut(&key) else { return };
         let was = entry.flight.as_ref().map(|flight| flight.id.seq);
         let Next { ask, due, gone } = entry.review(&mut self.shared, now);
+        // First of all: a key may give its ask up and go in one look.
+        if entry.flight.is_none()
+            && let Some(seq) = was
+        {
+            self.flights.remove(&seq);
+        }
         if ask && !entry.queued {
             entry.queued = true;
             self.ready.push_back(key);
@@ -449,11 +461,6 @@ impl<L: Clone> Wallet<L> {
         entry.timer = due;
         if let Some(due) = due {
             self.timers.insert((due, key));
-        }
-        if entry.flight.is_none()
-            && let Some(seq) = was
-        {
-            self.flights.remove(&seq);
         }
     }
 }

@@ -47,6 +47,10 @@ impl Children {
         self.all.len()
     }
 
+    pub(super) fn parent(&self, sub_lease: LeaseId) -> Option<LeaseId> {
+        self.all.get(&sub_lease).map(|sub| sub.parent)
+    }
+
     /// Whose they are.
     pub(super) fn holders(&self) -> impl Iterator<Item = EdgeId> {
         self.all.values().map(|sub| sub.edge)

@@ -526,3 +526,25 @@ fn several_units_of_a_limit_that_is_not_lent_are_asked_for_exactly() {
     assert!(matches!(edge.check(2, 20), Checked::NoRoom));
     let _ticket = edge.waits(1, 20);
 }
+
+#[test]
+fn an_answer_to_an_ask_whose_key_has_gone_changes_nothing() {
+    let ways: [fn(&mut Wallet<&'static str>, RequestId); 4] = [
+        |wallet, id| assert!(!wallet.handle_leased(id, &nothing(), ms(20_001))),
+        |wallet, id| wallet.handle_refused(id, ms(20_001)),
+        |wallet, id| wallet.handle_lost(id, ms(20_001)),
+        |wallet, _| wallet.handle_all_lost(ms(20_001)),
+    ];
+    for way in ways {
+        let mut edge = edge();
+        let ticket = edge.waits(1, 0);
+        let asked = edge.ask(0);
+        edge.wallet.give_up(KEY, ticket, ms(1));
+        // Suspended meanwhile: the ask is given up and the key goes in one look.
+        edge.wallet.handle_timeout(ms(20_000));
+        assert!(edge.wallet.cell(KEY).is_none(), "the key is held");
+        way(&mut edge.wallet, asked.id);
+        assert!(edge.wallet.is_empty());
+        assert_eq!(edge.wallet.settled(), (99, 1));
+    }
+}
