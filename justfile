@@ -68,3 +68,7 @@ sim-nightly:
 # Puts each known bug back: in how many of 200 seeds the simulator catches it.
 sim-planted seeds="200":
     cargo run --profile planted --features planted -p leasehold-sim -- planted --seeds {{seeds}}
+
+# Every decoder under a fuzzer, so many seconds each. Builds all of them with coverage counters first: minutes.
+fuzz seconds="60":
+    tests/fuzz/run {{seconds}}

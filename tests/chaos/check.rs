@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::history::History;
 
 pub(crate) use bounded_overshoot::{Reach, reach};
-pub(crate) use heals::regrants;
+pub(crate) use heals::{regrants, unserved_when_calm};
 
 /// What a history holds against a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -81,10 +81,10 @@ pub(crate) struct Found {
 #[derive(Debug, Error)]
 pub(crate) enum HistoryError {
     /// The file.
-    #[error("open the history {path}: {source}")]
+    #[error("open the history {path}")]
     Open { path: String, source: io::Error },
     /// A line.
-    #[error("{path}: {source}")]
+    #[error("{path}")]
     Read { path: String, source: ReadError },
     /// What lines say doesn't fit together.
     #[error("{path}: line {line}: {field}: {problem}")]

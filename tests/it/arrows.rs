@@ -113,6 +113,11 @@ const ARROWS: &[Row] = &[
     Row { name: "plot", layer: Layer::Library, may_use: &[] },
     Row { name: "cli", layer: Layer::Process, may_use: BELOW_CLI },
     Row { name: "sim", layer: Layer::Test, may_use: PURE },
+    Row {
+        name: "fuzz",
+        layer: Layer::Test,
+        may_use: &["model", "limit", "shard", "control", "wire", "consensus", "gossip", "front"],
+    },
     Row { name: "tests", layer: Layer::Test, may_use: BELOW_CLI },
 ];
 
@@ -155,7 +160,7 @@ const TECHNOLOGIES: &[Technology] = &[
     },
     Technology {
         crates: &["axum", "socket2"],
-        known_by: &["front", "tests"],
+        known_by: &["front", "tests", "fuzz"],
         why: "doors and listener; the floor bench",
     },
     Technology {

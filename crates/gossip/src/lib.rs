@@ -35,3 +35,4 @@ pub use message::{DELTA_INFLATED_MAX, IDS_MAX};
 pub use seal::{Boot, KEY_LEN, Key, KeyRing, NONCE_LEN, OVERHEAD, Opened, Opener, PLAIN_MAX, SENDERS_MAX};
 pub use seal::{SealError, Sealer};
 pub use state::{FieldError, GROUPS_MAX, HINTS_MAX, LeaderHint, Load, Profile};
+pub use transport::inspect;

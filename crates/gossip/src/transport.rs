@@ -22,7 +22,7 @@ use tracing::debug;
 
 use crate::budget::Budget;
 use crate::counters::{Counters, Reason};
-use crate::message::{Checker, Fitted};
+use crate::message::{Checker, Fitted, Malformed};
 use crate::seal::{Boot, KeyRing, NONCE_LEN, OVERHEAD, Opener, PLAIN_MAX, Sealer};
 
 /// The longest datagram that is opened.
@@ -95,8 +95,7 @@ impl Wire {
             debug!(sender = %opened.sender, %error, "malformed gossip message");
             Reason::Malformed
         };
-        inbound.checker.check(&opened.message).map_err(|error| malformed(&error))?;
-        ChitchatMessage::deserialize(&mut opened.message.as_slice()).map_err(|error| malformed(&error))
+        read(&mut inbound.checker, &opened.message).map_err(|error| malformed(&error))
     }
 
     fn seal(&self, checker: &mut Checker, message: &ChitchatMessage) -> Result<Vec<u8>, Reason> {
@@ -119,6 +118,18 @@ impl Wire {
             Reason::SendLong
         })
     }
+}
+
+/// A message as chitchat has it, once it is known to be one that chitchat can bear.
+fn read(checker: &mut Checker, message: &[u8]) -> Result<ChitchatMessage, Malformed> {
+    checker.check(message)?;
+    ChitchatMessage::deserialize(&mut &*message).map_err(|_| Malformed("chitchat can't read it"))
+}
+
+/// Reads a message as a node does that has opened its datagram, and forgets it: whether it is one. For trying bytes out.
+#[must_use]
+pub fn inspect(message: &[u8]) -> bool {
+    read(&mut Checker::default(), message).is_ok()
 }
 
 /// Hands chitchat the one wire, again after each restart.

@@ -33,6 +33,13 @@ mod tests {
     }
 
     #[test]
+    fn who_knows_none_yet_has_not_gone_back() {
+        let started = || history().with(told(1, "n1", 3)).with(told(2, "n1", 0));
+        expect(&findings(&started().with(told(3, "n1", 3))), 0, "");
+        expect(&findings(&started().with(told(3, "n1", 2))), 1, "2 after 3");
+    }
+
+    #[test]
     fn a_process_that_was_replaced_begins_anew() {
         let replaced = fault(2, "replace", "n1", FaultPhase::Once);
         expect(&findings(&history().with(told(1, "n1", 3)).with(replaced).with(told(3, "n1", 1))), 0, "");

@@ -1,5 +1,5 @@
-//! Numbers that a process never tells lower than before, restarts included. One that was replaced by another with an empty
-//! directory begins anew.
+//! Numbers that a process never tells lower than before, restarts included. 0 is none: who has just started knows none yet, and
+//! serves nothing. One that was replaced by another with an empty directory begins anew.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) fn falls(history: &History, what: &str, number: fn(&State) -> Option<
     let mut last: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let mut found = Vec::new();
     for state in states {
-        let Some(now) = number(state) else { continue };
+        let Some(now) = number(state).filter(|now| *now > 0) else { continue };
         if let Some((at, before)) = last.insert(&state.node, (state.at, now))
             && now < before
             && !is_replaced(history, &state.node, at, state.at)

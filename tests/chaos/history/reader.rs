@@ -15,7 +15,7 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 #[derive(Debug, Error)]
 pub(crate) enum ReadError {
     /// The file.
-    #[error("line {line}: {source}")]
+    #[error("line {line}")]
     Io { line: u64, source: io::Error },
     /// A line that is no event.
     #[error("line {line}: {problem}")]

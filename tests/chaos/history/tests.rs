@@ -40,7 +40,8 @@ fn written(events: &[Event]) -> String {
 
 #[track_caller]
 fn check_mistake(lines: &str, expected: &str) {
-    let error = History::read_from(lines.as_bytes(), "h").expect_err("a mistake").to_string();
+    let error = History::read_from(lines.as_bytes(), "h").expect_err("a mistake");
+    let error = format!("{:#}", anyhow::Error::from(error));
     assert!(error.contains(expected), "{error:?} lacks {expected:?}");
 }
 

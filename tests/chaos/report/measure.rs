@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::check::charges::{charges, is_charged};
-use crate::check::{Reach, reach, regrants};
+use crate::check::{Reach, reach, regrants, unserved_when_calm};
 use crate::history::{Algorithm, Call, History, Limit, Name, Outcome, PhaseName, Source, State};
 
 /// Who decided a check.
@@ -86,6 +86,8 @@ pub(crate) struct Measures {
     pub(crate) stranded: u64,
     /// Calls to owners.
     pub(crate) hops: Option<u64>,
+    /// Checks that weren't served though all was calm, and all that were asked then.
+    pub(crate) unserved_when_calm: (usize, usize),
     /// Before the first fault, from then on, and when all is calm.
     pub(crate) latency: [Option<Latency>; 3],
 }
@@ -119,6 +121,7 @@ impl Measures {
             lent: at_end(history, |state| state.lent.map(|lent| lent.granted)).unwrap_or(0),
             stranded: at_end(history, |state| state.lent.map(|lent| lent.stranded)).unwrap_or(0),
             hops: at_end(history, |state| state.hops),
+            unserved_when_calm: unserved_when_calm(history),
             latency: latency(history),
         }
     }

@@ -107,6 +107,8 @@ fn figures(measures: &Measures) -> Vec<(String, String)> {
     rows.push(("owner killed → keys granted again: half, slowest".to_owned(), regrants(measures)));
     rows.push(("longest silence of a key".to_owned(), duration(measures.silence)));
     rows.push(("stranded, of the units lent".to_owned(), share(measures.stranded, measures.lent)));
+    let (unserved, calm) = measures.unserved_when_calm;
+    rows.push(("not served though all was calm".to_owned(), share(unserved as u64, calm as u64)));
     if let Some(hops) = measures.hops {
         rows.push(("calls to owners for each 1,000 checks".to_owned(), per_thousand(hops, measures.checks)));
     }

@@ -1,6 +1,6 @@
 //! One table over all runs: a line a scenario, the worst of its seeds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::Reported;
@@ -29,14 +29,12 @@ pub(super) fn summary(runs: &[Reported]) -> String {
         count(Verdict::Broken),
         count(Verdict::NoResult)
     ));
-    for fact in ["commit", "machine"] {
-        let mut all: Vec<&str> =
-            runs.iter().map(|run| if fact == "commit" { &*run.commit } else { &*run.machine }).collect();
-        all.sort_unstable();
-        all.dedup();
-        if all.iter().any(|one| !one.is_empty()) {
-            line(format!("{fact}: {}.", all.join(", ")));
-        }
+    // Its load differs from run to run, and stands on their pages.
+    let machine = |run: &Reported| run.machine.split(", load").next().unwrap_or_default().to_owned();
+    for (what, all) in
+        [("commit", distinct(runs, |run| run.commit.clone())), ("machine", distinct(runs, machine))]
+    {
+        line(format!("{what}: {}.", if all.is_empty() { "not said".to_owned() } else { all.join(", ") }));
     }
     line("\nOf several seeds a line shows the worst. Overshoot: units beyond the bound in the worst interval of the worst key.\n".to_owned());
     line("| scenario | seeds | checks | overshoot | nearest to its bound | undershoot | granted again after a kill: half, slowest | longest silence | stranded | decided by nobody | |".to_owned());
@@ -57,6 +55,12 @@ pub(super) fn summary(runs: &[Reported]) -> String {
         }
     }
     page
+}
+
+/// What runs say, each once.
+fn distinct(runs: &[Reported], said: impl Fn(&Reported) -> String) -> Vec<String> {
+    let all: BTreeSet<String> = runs.iter().map(said).filter(|text| !text.is_empty()).collect();
+    all.into_iter().collect()
 }
 
 fn row(scenario: &str, runs: &[&Reported]) -> String {

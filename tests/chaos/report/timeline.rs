@@ -67,53 +67,45 @@ fn rows(history: &History) -> Vec<String> {
     rows
 }
 
-/// A row for each kind, and a shade below it through all panels.
+/// A row for each kind, and a shade below them through all panels while anything is wrong.
 fn faults(svg: &mut String, history: &History, time: Time, rows: &[String], bottom: f64) {
+    let row_y = |place: usize| TOP + as_length(place as u64) * ROW;
+    let (left, right) = (time.left, time.right);
     for (place, row) in rows.iter().enumerate() {
-        let y = TOP + as_length(place as u64) * ROW;
-        put(
-            svg,
-            format_args!(
-                "<text class=\"left\" x=\"{}\" y=\"{:.1}\">{}</text>",
-                time.left - 8.0,
-                y + 9.0,
-                escape(row)
-            ),
-        );
-        put(
-            svg,
-            format_args!(
-                "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
-                time.left,
-                time.right,
-                y + 5.0,
-                y + 5.0
-            ),
-        );
+        let (x, y, row) = (left - 8.0, row_y(place), escape(row));
+        put(svg, format_args!("<text class=\"left\" x=\"{x}\" y=\"{:.1}\">{row}</text>", y + 9.0));
+        let y = y + 5.0;
+        put(svg, format_args!("<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{y}\" y2=\"{y}\"/>"));
     }
+    let mut shades: Vec<(f64, f64)> = Vec::new();
     for fault in history.faults.iter().filter(|fault| fault.phase != FaultPhase::End) {
         let place = rows.iter().position(|row| *row == fault.name).unwrap_or(rows.len().saturating_sub(1));
-        let y = TOP + as_length(place as u64) * ROW;
-        let (x, to) = (time.x(fault.at), time.x(end(history, fault)));
-        let width = (to - x).max(2.0);
+        let (y, x) = (row_y(place), time.x(fault.at));
+        let width = (time.x(end(history, fault)) - x).max(2.0);
         let what = escape(format!("{} {} {}", fault.name, fault.target, fault.note).trim());
-        put(
-            svg,
-            format_args!(
-                "<rect class=\"warn\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"10\" rx=\"1\"><title>{what}</title></rect>"
-            ),
-        );
-        let (from, height) = (
-            TOP + as_length(rows.len() as u64) * ROW + GAP,
-            bottom - TOP - as_length(rows.len() as u64) * ROW - GAP,
-        );
-        put(
-            svg,
-            format_args!(
-                "<rect class=\"fault\" x=\"{x:.1}\" y=\"{from:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
-            ),
-        );
+        let size = format!("x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"10\" rx=\"1\"");
+        put(svg, format_args!("<rect class=\"warn\" {size}><title>{what}</title></rect>"));
+        shades.push((x, x + width));
     }
+    let y = row_y(rows.len()) + GAP;
+    for (x, to) in joined(shades) {
+        let (width, height) = (to - x, bottom - y);
+        let size = format!("x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"");
+        put(svg, format_args!("<rect class=\"fault\" {size}/>"));
+    }
+}
+
+/// Stretches that overlap, as one each.
+fn joined(mut stretches: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    stretches.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut joined: Vec<(f64, f64)> = Vec::new();
+    for (from, to) in stretches {
+        match joined.last_mut().filter(|last| from <= last.1) {
+            Some(last) => last.1 = last.1.max(to),
+            None => joined.push((from, to)),
+        }
+    }
+    joined
 }
 
 /// When a fault was over; it was at once when nothing says so.

@@ -120,3 +120,20 @@ impl Frame {
         }
     }
 }
+
+/// What arrived on a connection isn't frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoFrame(FrameError);
+
+/// Takes whole frames from the front, as a connection does, and forgets them: how many there were. For trying bytes out.
+///
+/// # Errors
+/// When the bytes are no frames.
+pub fn skip_frames(from: &mut BytesMut) -> Result<usize, NoFrame> {
+    let mut frames = 0;
+    while Frame::decode(from).map_err(NoFrame)?.is_some() {
+        frames += 1;
+    }
+    Ok(frames)
+}

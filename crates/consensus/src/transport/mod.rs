@@ -43,7 +43,7 @@ use net::TcpListener;
 use pump::Written;
 
 pub use delay::Delays;
-pub use frame::FRAME_BYTES_MAX;
+pub use frame::{FRAME_BYTES_MAX, NoFrame, skip_frames};
 pub use stream::{Plain, ReadHalf, Secure, SecureStream, Wrapped, WriteHalf};
 
 /// What the frames and messages of this build are. Nodes of different levels don't talk.
