@@ -125,6 +125,9 @@ pub(super) fn findings(history: &History) -> Vec<Finding> {
 /// Of so many checks of a key one may go wrong though all is calm: the machine may be busy with something else.
 const UNSERVED_ONE_IN: usize = 10;
 
+/// What happens to a key that nobody asks for so long isn't known.
+const IDLE: u64 = 1_000_000_000;
+
 /// How a key was served though all was calm.
 #[derive(Clone, Copy, Debug, Default)]
 struct Served {
@@ -191,6 +194,10 @@ fn calm(history: &History) -> BTreeMap<Name, Served> {
 impl Served {
     fn add(&mut self, call: &Call, unserved: bool) {
         self.checks += 1;
+        if call.invoked > self.last.saturating_add(IDLE) {
+            self.until(self.last);
+            self.since = None;
+        }
         self.last = self.last.max(call.returned.unwrap_or(call.invoked));
         self.unserved += usize::from(unserved);
         if unserved {
@@ -283,9 +290,18 @@ mod tests {
         let unavailable = Check { outcome: Outcome::Unavailable, ..allowed(6 * SECOND + MS, 1) };
         let again = calm().with_checks([degraded.clone(), unavailable.clone(), allowed(7 * SECOND, 1)]);
         expect(&findings(&again), 1, "2 of 3 checks weren't served");
-        let given_up = Check { returned: Some(8 * SECOND + MS), ..unavailable.clone() };
+        let given_up = Check { returned: Some(8 * SECOND + MS), ..unavailable };
         let never = calm().with_checks([allowed(5 * SECOND, 1), degraded, given_up]);
         expect(&findings(&never), 1, "at 6.000 s: shop/a=x: not served for 2.001 s though all was calm");
+    }
+
+    #[test]
+    fn a_key_that_nobody_asks_for_is_not_unserved() {
+        let calm =
+            history().with(phase(5 * SECOND, PhaseName::Calm)).with(phase(60 * SECOND, PhaseName::End));
+        let late = Check { outcome: Outcome::Unavailable, ..allowed(6 * SECOND, 1) };
+        let served = (0..30).map(|second| over_limit((20 + second) * SECOND, 1));
+        expect(&findings(&calm.with_checks([late]).with_checks(served)), 0, "");
     }
 
     #[test]
