@@ -11,6 +11,7 @@ use leasehold_model::{Key, Nanos, NodeId, RulesVersion, Stamp, TenantId};
 use leasehold_shard::{Acquire, Batch, Command, Demand, LimitSpec, Reply};
 use parking_lot::Mutex;
 use rand::seq::IteratorRandom;
+use tokio::sync::{RwLock, RwLockWriteGuard};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -28,6 +29,8 @@ const DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) struct Load {
     nodes: Arc<Mutex<BTreeMap<NodeId, Cluster>>>,
     stop: Arc<AtomicBool>,
+    /// Shared by the checks that are under way.
+    asking: Arc<RwLock<()>>,
     clients: JoinSet<Tally>,
 }
 
@@ -43,12 +46,17 @@ pub(crate) struct Tally {
 impl Load {
     pub(crate) fn start(bed: &Testbed) -> Self {
         let nodes = bed.nodes().map(|node| (node.node(), node.clone())).collect();
-        let mut load =
-            Self { nodes: Arc::new(Mutex::new(nodes)), stop: Arc::default(), clients: JoinSet::new() };
+        let (nodes, stop, asking) = (Arc::new(Mutex::new(nodes)), Arc::default(), Arc::default());
+        let mut clients = JoinSet::new();
         for _ in 0..4 {
-            load.clients.spawn(client(Arc::clone(&load.nodes), Arc::clone(&load.stop)));
+            clients.spawn(client(Arc::clone(&nodes), Arc::clone(&stop), Arc::clone(&asking)));
         }
-        load
+        Self { nodes, stop, asking, clients }
+    }
+
+    /// Waits until all checks that are under way are answered; the next ones begin when the pause is dropped.
+    pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, ()> {
+        self.asking.write().await
     }
 
     /// Asks this node no more.
@@ -89,9 +97,14 @@ impl Tally {
     }
 }
 
-async fn client(nodes: Arc<Mutex<BTreeMap<NodeId, Cluster>>>, stop: Arc<AtomicBool>) -> Tally {
+async fn client(
+    nodes: Arc<Mutex<BTreeMap<NodeId, Cluster>>>,
+    stop: Arc<AtomicBool>,
+    asking: Arc<RwLock<()>>,
+) -> Tally {
     let mut tally = Tally::default();
     while !stop.load(Ordering::SeqCst) {
+        let under_way = asking.read().await;
         let node = nodes.lock().values().choose(&mut rand::rng()).cloned().unwrap();
         let (kind, n) = (rand::random_range(0..2), rand::random_range(0..KEYS));
         let started = Instant::now();
@@ -107,6 +120,7 @@ async fn client(nodes: Arc<Mutex<BTreeMap<NodeId, Cluster>>>, stop: Arc<AtomicBo
             Err(_) if !nodes.lock().contains_key(&node.node()) => {}
             Err(error) => tally.failed.push(error.to_string()),
         }
+        drop(under_way);
         sleep(Duration::from_millis(2)).await;
     }
     tally

@@ -185,13 +185,6 @@ impl Testbed {
         }
     }
 
-    /// Checks that replicas which have applied the same have the same state. Under load that is all there is to see: a
-    /// follower learns that an entry is committed from the next one.
-    pub(crate) async fn states_do_not_differ(&self) {
-        let report = self.report(true).await.unwrap();
-        assert!(report.shards.iter().all(leasehold_cluster::GroupReport::agrees), "{:#?}", report.shards);
-    }
-
     /// Waits until all replicas of each shard have applied the same, and checks that it made the same state.
     pub(crate) async fn states_agree(&self) {
         let deadline = Instant::now() + SOON;
