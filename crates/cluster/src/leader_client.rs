@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_consensus::transport::{CallError, Kind, Refusal, Transport};
@@ -54,7 +55,7 @@ impl LeaderClient {
         let within = patience.min(deadline.saturating_duration_since(now));
         let called = self.transport.call(node, kind, group, payload, within).await;
         let (asked, outcome) = match called {
-            Ok(answer) => judge(read(answer)),
+            Ok(answer) => judge(read(answer), now.elapsed()),
             Err(error) => judge_error(error, (within < patience).then_some(now)),
         };
         if let Some(asked) = asked {
@@ -96,10 +97,10 @@ impl LeaderClient {
 }
 
 /// What an answer says of the one who gave it.
-fn judge<T>(answered: Option<Answered<T>>) -> (Option<Asked>, Result<T, AttemptError>) {
+fn judge<T>(answered: Option<Answered<T>>, took: Duration) -> (Option<Asked>, Result<T, AttemptError>) {
     match answered {
-        Some(Answered::Reply(reply)) => (Some(Asked::Answered), Ok(reply)),
-        Some(Answered::Overloaded) => (Some(Asked::Answered), Err(AttemptError::Overloaded)),
+        Some(Answered::Reply(reply)) => (Some(Asked::Answered { took: Some(took) }), Ok(reply)),
+        Some(Answered::Overloaded) => (Some(Asked::Answered { took: None }), Err(AttemptError::Overloaded)),
         Some(Answered::NotLeader { hint }) => (Some(Asked::Elsewhere { hint }), Err(AttemptError::NotLeader)),
         Some(Answered::Unknown { hint }) => (Some(Asked::Elsewhere { hint }), Err(AttemptError::Unknown)),
         // It speaks another version of the messages.

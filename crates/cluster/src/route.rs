@@ -19,12 +19,19 @@ const FOLLOWS_FOR: Duration = Duration::from_millis(20);
 const PATIENCE_MIN: Duration = Duration::from_millis(400);
 /// Times that the patience with a node doubles while no leader answers: one that is only slow isn't given up for ever.
 const DOUBLINGS_MAX: u32 = 2;
+const PATIENCE_MAX: Duration = PATIENCE_MIN.saturating_mul(1 << DOUBLINGS_MAX);
+/// Who takes so many times as long as usual is silent. Under load leaders are slow, and to give them up would add to it: all
+/// that they were asked would be asked again.
+const USUAL_TIMES: u32 = 4;
 
 /// What came of asking one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// It leads, and answered.
-    Answered,
+    Answered {
+        /// After so long; none when it only said that it has too much to do.
+        took: Option<Duration>,
+    },
     /// It doesn't lead, or can't tell what became of the ask.
     Elsewhere {
         /// Who leads, as far as it knows.
@@ -52,6 +59,8 @@ pub(crate) struct Route {
     silences: BTreeMap<NodeId, u32>,
     /// Since when each has been late with every answer.
     late: BTreeMap<NodeId, Instant>,
+    /// How long a leader's answers take, smoothed.
+    usual: Duration,
 }
 
 impl Route {
@@ -75,21 +84,23 @@ impl Route {
     /// How long to wait for that node's answer now.
     pub(crate) fn patience(&self, node: NodeId) -> Duration {
         let silences = self.silences.get(&node).copied().unwrap_or(0);
-        PATIENCE_MIN * (1 << silences.min(DOUBLINGS_MAX))
+        let doubled = PATIENCE_MIN * (1 << silences.min(DOUBLINGS_MAX));
+        doubled.max((self.usual * USUAL_TIMES).min(PATIENCE_MAX))
     }
 
     /// Notes what came of asking `node`.
     pub(crate) fn note(&mut self, node: NodeId, asked: Asked, now: Instant) {
         let first_late = match asked {
             Asked::Late { since } => *self.late.entry(node).or_insert(since),
-            Asked::Answered | Asked::Elsewhere { .. } | Asked::Unreachable | Asked::Silent => {
+            Asked::Answered { .. } | Asked::Elsewhere { .. } | Asked::Unreachable | Asked::Silent => {
                 self.late.remove(&node);
                 now
             }
         };
         let until = match asked {
             Asked::Late { .. } if now - first_late < self.patience(node) => return,
-            Asked::Answered => {
+            Asked::Answered { took } => {
+                self.usual = took.map_or(self.usual, |took| self.usual - self.usual / 8 + took / 8);
                 self.last = Some(node);
                 self.silences.clear();
                 self.avoided.remove(&node);

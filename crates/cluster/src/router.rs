@@ -39,6 +39,9 @@ use crate::{Clock, Counts, Unanswered};
 
 /// Pause between attempts when nobody knows who leads: short beside an election, long beside an answer.
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 5..=20;
+/// The pause grows with the attempts to so many times that, still short beside an election: thousands that wait for one
+/// must not take the time it needs.
+const PAUSE_TIMES_MAX: u32 = 4;
 /// A tick that isn't applied by then is as good as the next one.
 const TICK_MAX: Duration = Duration::from_secs(1);
 /// Requests over several shards, and returns of what such took, that are under way. Further requests are refused as
@@ -325,6 +328,7 @@ impl<'a> Attempts<'a> {
         // The first attempt may just have had an old hint.
         if self.made > 1 || !self.inner.leaders.anybody(self.group) {
             let pause = Duration::from_millis(rand::rng().random_range(PAUSE_MS));
+            let pause = pause * self.made.min(PAUSE_TIMES_MAX);
             now = self.deadline.min(now + pause);
             sleep_until(now).await;
         }

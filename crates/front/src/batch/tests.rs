@@ -29,23 +29,49 @@ async fn items_begin_in_order_and_wait_at_the_same_time() {
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 
+/// How many wait now, and how many did at most.
+#[derive(Default)]
+struct Waiting(RefCell<(usize, usize)>);
+
+impl Waiting {
+    async fn wait(&self, place: usize) -> usize {
+        let now = self.0.borrow().0 + 1;
+        let most = self.0.borrow().1.max(now);
+        *self.0.borrow_mut() = (now, most);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        self.0.borrow_mut().0 -= 1;
+        place
+    }
+}
+
+async fn decide_in(places: &Semaphore, waiting: &Waiting) -> Vec<usize> {
+    let items = (0..1_000).map(|place| waiting.wait(place));
+    decide_within(places, items, none_told, || unreachable!("it is never full")).await
+}
+
 #[tokio::test]
 async fn no_more_than_the_bound_wait_at_a_time() {
-    let waiting = RefCell::new((0, 0));
-    let item = |place: usize| {
-        let waiting = &waiting;
-        async move {
-            let now = waiting.borrow().0 + 1;
-            let most = waiting.borrow().1.max(now);
-            *waiting.borrow_mut() = (now, most);
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            waiting.borrow_mut().0 -= 1;
-            place
-        }
-    };
-    let results = decide((0..1_000).map(item), none_told, || unreachable!("it is never full")).await;
+    let (places, waiting) = (Semaphore::new(UNDER_WAY_MAX * 2), Waiting::default());
+    assert!(decide_in(&places, &waiting).await.into_iter().eq(0..1_000));
+    assert_eq!(*waiting.0.borrow(), (0, UNDER_WAY_MAX));
+}
+
+#[tokio::test]
+async fn batches_share_their_places_and_all_of_them_end() {
+    let (places, waiting) = (Semaphore::new(30), Waiting::default());
+    let batches = (0..5).map(|_| decide_in(&places, &waiting));
+    for results in futures_util::future::join_all(batches).await {
+        assert!(results.into_iter().eq(0..1_000));
+    }
+    assert_eq!(*waiting.0.borrow(), (0, 30));
+}
+
+#[tokio::test]
+async fn an_item_that_waits_for_nothing_keeps_no_place() {
+    let places = Semaphore::new(1);
+    let results =
+        decide_within(&places, (0..1_000).map(std::future::ready), none_told, || unreachable!()).await;
     assert!(results.into_iter().eq(0..1_000));
-    assert_eq!(*waiting.borrow(), (0, UNDER_WAY_MAX));
 }
 
 #[tokio::test]
