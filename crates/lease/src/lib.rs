@@ -6,6 +6,7 @@
 
 pub mod allowance;
 pub mod cell;
+mod fair;
 pub mod ledger;
 mod sync;
 mod terms;

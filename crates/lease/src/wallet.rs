@@ -453,6 +453,11 @@ impl<L: Clone> Wallet<L> {
         if let Some(timer) = entry.timer.take() {
             self.timers.remove(&(timer, key));
         }
+        if entry.flight.is_none()
+            && let Some(seq) = was
+        {
+            self.flights.remove(&seq);
+        }
         if gone {
             self.keys.remove(&key);
             self.shared.events.push_back(Event::Closed { key });

@@ -6,6 +6,7 @@ use leasehold_limit::{Algorithm, Limit};
 use leasehold_model::Nanos;
 
 use crate::MilliRate;
+use crate::fair::max_min;
 
 /// The share of a counter's capacity that may be out on leases: three quarters. The rest serves exact checks and edges
 /// that have nothing yet, and is what remains exact should an edge's clock be broken.
@@ -83,18 +84,7 @@ pub(super) fn pays(limit: &Limit, edges: usize) -> bool {
 /// The max-min fair share of the limit's rate for an edge that wants `own`, beside `others`: nobody gets more than it
 /// asks for, and nobody who gets less than another could have more of what that one gets.
 pub(super) fn fair(limit: &Limit, own: MilliRate, others: impl Iterator<Item = MilliRate>) -> MilliRate {
-    let mut rates: Vec<u64> = others.map(|MilliRate(rate)| rate).chain([own.0]).collect();
-    rates.sort_unstable();
-    let mut left = rate(limit);
-    for (place, &asked) in rates.iter().enumerate() {
-        let even = left / u128::try_from(rates.len() - place).expect("fewer edges than 2^128");
-        let even = u64::try_from(even).unwrap_or(u64::MAX);
-        if asked >= own.0 || asked > even {
-            return MilliRate(own.0.min(even));
-        }
-        left -= u128::from(asked);
-    }
-    MilliRate(0)
+    MilliRate(max_min(rate(limit), own.0, others.map(|MilliRate(rate)| rate)))
 }
 
 /// How long an edge that was cut refuses by itself. Units of a bucket come one by one, so it waits for its share of them;

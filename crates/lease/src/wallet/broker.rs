@@ -82,7 +82,9 @@ impl<L> Entry<L> {
         if child.extra == 0 || self.children.len() >= shared.settings.sub_leases_max {
             return nothing;
         }
-        let Some((parent, units, ends)) = self.leases.lend(child.extra, now) else { return nothing };
+        let Some((parent, units, ends)) = self.leases.lend(self.extra(child, shared, now), now) else {
+            return nothing;
+        };
         let asked = child.lifetime.min(LIFETIME_MAX);
         let Some(lifetime) = sub_lifetime(asked, ends.since(now), shared.settings.guard) else {
             self.leases.lent_returned(parent, units);
@@ -93,6 +95,15 @@ impl<L> Entry<L> {
         shared.totals.sub_leases += 1;
         shared.totals.lent += units;
         (Some(id), units, lifetime)
+    }
+
+    /// What a child may hold: all that it wants, or its fair share while the owner gives less than is wanted.
+    fn extra(&self, child: &Child, shared: &Shared, now: BootTime) -> u64 {
+        if !self.short {
+            return child.extra;
+        }
+        let share = self.children.share(child.edge, self.leases.held(now), shared.settings.horizon, now);
+        child.extra.min(share)
     }
 
     /// An answer that brings nothing; with a wait, one that says when to come back.

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use leasehold_model::{BootTime, Nanos};
 
+use super::demand;
 use super::leases::Leases;
+use crate::fair::max_min;
 use crate::{EdgeId, LeaseId, MilliRate, Usage, owner_lifetime};
 
 /// A child's demand counts until it was silent for so long.
@@ -64,6 +66,25 @@ impl Children {
     pub(super) fn rate(&self, now: BootTime) -> MilliRate {
         let fresh = self.rates.values().filter(|(_, heard)| now.since(*heard) < RATE_FRESH);
         MilliRate(fresh.fold(0, |sum, (rate, _)| sum.saturating_add(rate.0)))
+    }
+
+    /// How many units a child may get, of which `held` are here and too few: its max-min share of those and of what all
+    /// children hold, less what it holds. Each wants what it spends in `span`; one at least, or who tells of no demand would
+    /// never begin.
+    pub(super) fn share(&self, edge: EdgeId, held: u64, span: Nanos, now: BootTime) -> u64 {
+        let fresh = self.rates.iter().filter(|(_, (_, heard))| now.since(*heard) < RATE_FRESH);
+        let (mut own, mut others) = (1, Vec::new());
+        for (child, (rate, _)) in fresh {
+            let wanted = demand::units(*rate, span);
+            if *child == edge { own = wanted.max(1) } else { others.push(wanted) }
+        }
+        let (mut all, mut has) = (u128::from(held), 0);
+        for sub in self.all.values() {
+            let out = sub.granted - sub.spent - sub.returned;
+            all += u128::from(out);
+            has += if sub.edge == edge { out } else { 0 };
+        }
+        max_min(all, own, others.into_iter()).saturating_sub(has).max(1)
     }
 
     /// A child tells its demand.

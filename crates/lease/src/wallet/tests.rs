@@ -428,6 +428,19 @@ fn a_key_without_anything_is_let_go() {
 }
 
 #[test]
+fn an_answer_that_comes_when_its_key_was_let_go_is_none_and_leaves_nothing_under_way() {
+    let mut edge = edge();
+    let _ticket = edge.waits(1, 0);
+    let asked = edge.ask(0);
+    // Nobody waits any more, and the ask is too old to bring a lease.
+    edge.time(30_000);
+    assert_eq!(edge.wallet.keys(), 0);
+    assert!(!edge.wallet.handle_leased(asked.id, &plenty(&asked.ask, 1), ms(30_001)));
+    assert!(edge.wallet.is_empty());
+    assert_eq!(edge.wallet.settled(), (99, asked.id.seq + 1), "the owner may forget it");
+}
+
+#[test]
 fn on_the_way_out_everything_goes_back_and_nothing_more_is_taken() {
     let mut edge = edge();
     edge.hold(1, 5, 0);

@@ -84,10 +84,30 @@ impl Broker {
     }
 
     fn lent(&mut self) -> Option<Leased> {
-        std::iter::from_fn(|| self.wallet.poll_event()).find_map(|event| match event {
+        self.all_lent().into_iter().next()
+    }
+
+    /// What children that waited were answered, in order.
+    fn all_lent(&mut self) -> Vec<Leased> {
+        let told = |event| match event {
             Event::Lent { leased, .. } => leased,
             Event::Answered { .. } | Event::Opened { .. } | Event::Closed { .. } | Event::Slot { .. } => None,
-        })
+        };
+        std::iter::from_fn(|| self.wallet.poll_event()).filter_map(told).collect()
+    }
+
+    /// Two children that spend so many units a second, each after as much as it may have; the owner has no more than 20.
+    fn short(rates: [u64; 2]) -> Vec<u64> {
+        let mut broker = Self::new(99);
+        for (edge, rate) in (8..).zip(rates) {
+            let rate = MilliRate(rate * 1_000);
+            let ask = LeaseAsk { edge: EdgeId(edge), rate, ..child_ask(0, 40, vec![]) };
+            assert_eq!(broker.child(&ask, 0), Lent::Waiting);
+        }
+        let asked = broker.asked(0);
+        let scarce = Leased { remaining: 0, ..from_owner(1, 0, 20) };
+        broker.wallet.handle_leased(asked.id, &scarce, ms(10));
+        broker.all_lent().iter().map(|leased| leased.granted).collect()
     }
 
     /// What it would tell its owner of the lease that it holds.
@@ -204,4 +224,22 @@ fn a_child_is_told_what_the_owner_refused() {
 fn two_lives_of_a_broker_share_no_sub_lease() {
     let lease = |session| Broker::of(session, 20).lends(&child_ask(0, 8, vec![]), 20).lease;
     assert_ne!(lease(1 << 40), lease(1 << 41));
+}
+
+#[test]
+fn units_that_are_short_are_shared_by_what_children_spend_and_nobody_gets_more_than_it_wants() {
+    assert_eq!(Broker::short([400, 400]), [10, 10], "evenly");
+    assert_eq!(Broker::short([8, 400]), [4, 16], "who wants little gets it");
+    assert_eq!(Broker::short([400, 8]), [16, 4], "whoever came first");
+}
+
+#[test]
+fn while_there_is_enough_a_child_gets_all_that_it_wants() {
+    let mut broker = Broker::new(99);
+    assert_eq!(broker.child(&child_ask(0, 20, vec![]), 0), Lent::Waiting);
+    let asked = broker.asked(0);
+    broker.wallet.handle_leased(asked.id, &from_owner(1, 0, asked.ask.want), ms(10));
+    // Twice a second is a share of one.
+    let calm = LeaseAsk { edge: EdgeId(9), rate: MilliRate(2_000), ..child_ask(0, 15, vec![]) };
+    assert_eq!(broker.lends(&calm, 20).granted, 15);
 }
