@@ -33,6 +33,10 @@ bench: && bench-node
 bench-node:
     tests/bench/run.sh
 
+# Sidecar and node beside Redis with Lua, throttlecrab and Limitador, as far as they are installed, and a unit spent in process.
+bench-peers:
+    tests/bench/peers.sh
+
 # Leases in larger small worlds than the tests look at: all orders of what can happen. Minutes, and gigabytes of memory.
 lease-model:
     LEASEHOLD_MODEL=large cargo test --release -p leasehold-lease --lib -- model --nocapture

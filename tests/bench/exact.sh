@@ -20,9 +20,9 @@ stop() {
 trap 'stop; rm -rf "$work"' EXIT
 
 cargo build --quiet --release --workspace --bin leasehold
-cargo build --quiet --release -p leasehold-tests --example exact
+cargo build --quiet --release -p leasehold-tests --example load
 leasehold=target/release/leasehold
-exact=target/release/examples/exact
+load=target/release/examples/load
 
 # One counter a key, never over its limit: what is measured is the way of a grant, not of a refusal.
 cat >"$work/rules.yaml" <<YAML
@@ -74,7 +74,7 @@ wait_for() {
   return 1
 }
 
-row() { printf '%-34s' "$1"; "$exact" "${@:2}" --seconds "$seconds" --pids "$(IFS=,; echo "${pids[*]}")"; }
+row() { printf '%-34s' "$1"; "$load" "${@:2}" --seconds "$seconds" --pids "$(IFS=,; echo "${pids[*]}")"; }
 
 cluster="127.0.0.1:$port,127.0.0.1:$((port + 10)),127.0.0.1:$((port + 20))"
 for ((round = 1; round <= rounds; round++)); do
@@ -92,7 +92,7 @@ for ((round = 1; round <= rounds; round++)); do
     idle() { for pid in "${pids[@]}"; do sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f12,13; done | awk '{t += $1 + $2} END {print t}'; }
     before=$(idle); sleep 20; after=$(idle)
     awk -v t=$((after - before)) 'BEGIN {printf "idle: %.2f %% of a core a node\n", t / 20 / 3}'
-    "$exact" grpc "$cluster" --streams 16 --batch 256 --keys 1000000 --seconds 30
+    "$load" grpc "$cluster" --streams 16 --batch 256 --keys 1000000 --seconds 30
     for pid in "${pids[@]}"; do awk '/VmRSS/ {printf "resident: %d MB\n", $2 / 1024}' "/proc/$pid/status"; done
     curl -fsS "http://127.0.0.1:$((port + 2))/metrics" | grep -E '^leasehold_keys'
   fi

@@ -13,5 +13,6 @@ mod lifecycle;
 mod nginx;
 mod operators;
 mod random;
+mod regions;
 mod reload;
 mod style;

@@ -43,6 +43,17 @@ pub struct Counts {
     pub wallet: Totals,
 }
 
+impl Counts {
+    /// Decisions, whoever took them.
+    #[must_use]
+    pub const fn decisions(&self) -> u64 {
+        self.by_owner
+            .saturating_add(self.by_lease)
+            .saturating_add(self.by_deny_cache)
+            .saturating_add(self.by_fallback)
+    }
+}
+
 /// See [`Counts`].
 #[derive(Debug, Default)]
 pub(crate) struct Meters {

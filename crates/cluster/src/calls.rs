@@ -20,3 +20,7 @@ pub(crate) const STATUS: Kind = Kind::app(7);
 pub(crate) const CHANGE: Kind = Kind::app(8);
 /// What is out on leases of the shards that the receiver leads.
 pub(crate) const LEASES: Kind = Kind::app(9);
+/// Who edges are that are connected to the receiver.
+pub(crate) const EDGE_NAMES: Kind = Kind::app(10);
+/// Which keys the receiver is asked for most often.
+pub(crate) const TOP_KEYS: Kind = Kind::app(11);

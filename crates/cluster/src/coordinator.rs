@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_consensus::runner::Runner;
 use leasehold_consensus::transport::{Access, Transport};
 use leasehold_control::{Command, Control, Reply};
@@ -20,7 +21,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::report::Report;
-use crate::{Lent, Unanswered, balance, calls, change, lent, plan, report, status};
+use crate::{
+    Lent, Question, Told, Unanswered, balance, calls, change, lent, plan, questions, report, status,
+};
 
 /// Has the control group carry out a command, by a deadline.
 pub(crate) type Commands = Arc<
@@ -91,6 +94,11 @@ impl Coordinator {
     /// What is out on leases, as the leaders that can be reached say.
     pub(crate) async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Lent {
         lent::gather(&self.0, tenant, most).await
+    }
+
+    /// What all other members say to a question.
+    pub(crate) async fn ask_members(&self, question: Question, payload: Bytes) -> Vec<Told> {
+        questions::ask_all(&self.0, question, payload).await
     }
 
     /// Has a shard led by this replica of it, now and whenever it can.

@@ -15,6 +15,8 @@ pub struct Counts {
     pub forwards: u64,
     /// Commands in them.
     pub forwarded: u64,
+    /// Messages to leaders of shards in other regions, looks included.
+    pub far: u64,
     /// Attempts after the first.
     pub retries: u64,
     /// Attempts whose outcome nobody knows: they were made again under the same id, or given up.
@@ -37,6 +39,7 @@ pub(crate) struct Meters {
     pub(crate) unlogged: AtomicU64,
     pub(crate) forwards: AtomicU64,
     pub(crate) forwarded: AtomicU64,
+    pub(crate) far: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) unknown: AtomicU64,
     pub(crate) overloaded: AtomicU64,
@@ -64,6 +67,7 @@ impl Meters {
             unlogged: read(&self.unlogged),
             forwards: read(&self.forwards),
             forwarded: read(&self.forwarded),
+            far: read(&self.far),
             retries: read(&self.retries),
             unknown: read(&self.unknown),
             overloaded: read(&self.overloaded),

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::attempt::AttemptError;
+use crate::counts::Meters;
 use crate::local_groups::LocalGroups;
 use crate::route::{Asked, Route};
 
@@ -31,6 +32,7 @@ pub(crate) struct LeaderClient {
     pub(crate) control: watch::Receiver<Arc<Control>>,
     pub(crate) hint: Hint,
     pub(crate) routes: Mutex<BTreeMap<GroupId, Route>>,
+    pub(crate) meters: Arc<Meters>,
 }
 
 impl fmt::Debug for LeaderClient {
@@ -51,6 +53,9 @@ impl LeaderClient {
     ) -> Result<T, AttemptError> {
         let now = Instant::now();
         let Some(node) = self.pick(group, now) else { return Err(AttemptError::NotLeader) };
+        if group.shard().is_some() && self.is_far(node) {
+            Meters::count(&self.meters.far);
+        }
         let patience = self.routes.lock().entry(group).or_default().patience(node);
         let within = patience.min(deadline.saturating_duration_since(now));
         let called = self.transport.call(node, kind, group, payload, within).await;
@@ -89,6 +94,13 @@ impl LeaderClient {
         };
         let others = named.chain(others).filter(|node| *node != me);
         self.routes.lock().entry(group).or_default().pick(first, others, now)
+    }
+
+    /// Whether a node is in another region than this one. Where regions aren't named, none is.
+    fn is_far(&self, node: NodeId) -> bool {
+        let control = self.control.borrow();
+        let region = |node| control.nodes().get(&node).map(|record| &record.region);
+        region(node) != region(self.local.node)
     }
 
     fn connected(&self) -> impl Iterator<Item = NodeId> {

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_consensus::log::Log;
 use leasehold_consensus::transport::{Traffic, Transport};
 use leasehold_control as control;
@@ -34,7 +35,9 @@ use crate::data::DataDir;
 use crate::form::ClusterIdentity;
 use crate::machine::ShardMachine;
 use crate::whereabouts::Whereabouts;
-use crate::{Clock, ClusterConfig, Counts, Fatal, Lent, Report, StartError, Unanswered};
+use crate::{
+    Clock, ClusterConfig, Counts, Fatal, Lent, Question, Report, StartError, Told, Unanswered, questions,
+};
 pub use gauges::Gauges;
 use part::Part;
 use vitals::Vitals;
@@ -273,6 +276,23 @@ impl Cluster {
     /// [`Unanswered`] while the node belongs to no cluster.
     pub async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Result<Lent, Unanswered> {
         Ok(self.0.part()?.coordinator.lent(tenant, most).await)
+    }
+
+    /// Has a question of other nodes answered, from what bytes ask to what bytes say; `None`: it isn't understood.
+    pub fn answer_members(
+        &self,
+        question: Question,
+        answer: impl Fn(Bytes) -> Option<Bytes> + Send + Sync + 'static,
+    ) {
+        questions::answer(&self.0.transport, question, answer);
+    }
+
+    /// What all other members say to a question, by their names; those that don't answer in time are told as silent.
+    ///
+    /// # Errors
+    /// [`Unanswered`] while the node belongs to no cluster.
+    pub async fn ask_members(&self, question: Question, payload: Bytes) -> Result<Vec<Told>, Unanswered> {
+        Ok(self.0.part()?.coordinator.ask_members(question, payload).await)
     }
 
     /// The leases of the shards that this node leads in numbers, a shard each.

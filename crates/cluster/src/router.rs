@@ -103,17 +103,19 @@ impl Router {
     pub fn new(parts: RouterParts) -> Self {
         let RouterParts { node, runner, transport, clock, control, hint } = parts;
         let local = Arc::new(LocalGroups { node, runner, lines: Lines::new(clock) });
+        let meters = Arc::<Meters>::default();
         let leaders = LeaderClient {
             local: Arc::clone(&local),
             transport,
             control: control.clone(),
             hint,
             routes: Mutex::default(),
+            meters: Arc::clone(&meters),
         };
         Self(Arc::new(Inner {
             local,
             leaders: Arc::new(leaders),
-            meters: Arc::default(),
+            meters,
             control,
             shards: RwLock::default(),
             spreading: Arc::new(Semaphore::new(SPREAD_MAX)),

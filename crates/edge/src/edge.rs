@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_client::stream::StreamConfig;
-use leasehold_client::{AuthoritySettings, LeaseAuthority, NodeStream, SystemClock};
+use leasehold_client::{AuthoritySettings, Counts, LeaseAuthority, NodeStream, SystemClock};
+use leasehold_decide::Decider as _;
 use leasehold_front::{ClientDoor, Readiness, SocketError, SocketListener, admin_router};
-use leasehold_service::Gate;
 use leasehold_service::doors::{self, ADMIN_DRAIN, CUT_OFF_WITHIN, Served, Stuck};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -50,9 +50,7 @@ pub enum StartError {
 /// leases.
 #[derive(Debug)]
 pub struct Edge {
-    stream: NodeStream,
-    authority: Arc<LeaseAuthority<NodeStream>>,
-    gate: Arc<Gate>,
+    core: Arc<Core>,
     clients: Option<Served>,
     socket: Option<Served<PathBuf>>,
     admin: Served,
@@ -82,10 +80,10 @@ impl Edge {
             AuthoritySettings { patience: config.wallet.patience(), wallet: config.wallet.settings() };
         let authority =
             Arc::new(LeaseAuthority::start(Arc::new(stream.clone()), Arc::new(SystemClock), settings));
-        let core = Arc::new(Core::new(stream.clone(), Arc::clone(&authority), Arc::new(metrics(&authority))));
+        let core = Arc::new(Core::new(stream, Arc::clone(&authority), Arc::new(metrics(&authority))));
         core.gate.set(Readiness::Ready);
         let stop = CancellationToken::new();
-        let follow = tokio::spawn(Arc::clone(&core).follow(stream.rules(), stop.clone()));
+        let follow = tokio::spawn(Arc::clone(&core).follow(core.stream.rules(), stop.clone()));
         let http = || {
             let epoch = Arc::new(clock::epoch_seconds);
             doors::http_door(&config.http, &config.authorize, &config.addresses, epoch)
@@ -96,10 +94,8 @@ impl Edge {
             clients: ports.clients.map(|port| Served::open(port, door(), limits.clone(), &stop)),
             socket: ports.socket.map(|socket| Served::open(socket, door(), limits.clone(), &stop)),
             admin: Served::open(ports.admin, admin_router(Arc::clone(&core)), doors::admin_limits(), &stop),
-            gate: Arc::clone(&core.gate),
+            core,
             drain: limits.drain_timeout,
-            stream,
-            authority,
             follow,
             _stopped: stop.clone().drop_guard(),
             stop,
@@ -131,21 +127,36 @@ impl Edge {
         self.admin.addr
     }
 
+    /// Why traffic should not come here yet; `None` when it should.
+    #[must_use]
+    pub fn not_ready(&self) -> Option<String> {
+        match self.core.readiness() {
+            Readiness::Ready => None,
+            Readiness::NotReady(reason) => Some(reason),
+        }
+    }
+
+    /// What it did so far, in numbers.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.core.authority.counts()
+    }
+
     /// Stops: not ready first, then no new connections; what is in flight finishes, by the owners, while everything held is
     /// handed back, within `drain_seconds`. Returns whether all of that was done in time. What isn't handed back ends with
     /// its leases, unspent.
     pub async fn drain(self) -> bool {
         tracing::info!(seconds = self.drain.as_secs(), "draining");
-        self.gate.drain();
+        self.core.gate.drain();
         let within = self.drain.saturating_add(CUT_OFF_WITHIN);
         let deadline = Instant::now() + self.drain;
         let (clients, socket, returned) = tokio::join!(
             close(self.clients, within),
             close(self.socket, within),
-            self.authority.return_all(deadline)
+            self.core.authority.return_all(deadline)
         );
         let left = deadline.saturating_duration_since(Instant::now()).max(GOODBYE_WITHIN);
-        let closed = self.stream.close(left).await;
+        let closed = self.core.stream.close(left).await;
         let _ = self.admin.close(ADMIN_DRAIN.saturating_add(CUT_OFF_WITHIN)).await;
         self.stop.cancel();
         self.follow.abort();

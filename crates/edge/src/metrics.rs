@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold_client::{LeaseAuthority, NodeStream, Upstream as _};
-use leasehold_service::metrics::Metrics;
+use leasehold_client::{Clock as _, LeaseAuthority, NodeStream, SystemClock, Upstream as _};
+use leasehold_service::metrics::{Metrics, Recent};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -15,16 +15,20 @@ use prometheus_client::registry::Registry;
 /// Everything that is counted.
 pub(crate) fn metrics(authority: &Arc<LeaseAuthority<NodeStream>>) -> Metrics {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(EdgeCollector(Arc::clone(authority))));
+    let collector = EdgeCollector { authority: Arc::clone(authority), hops: Recent::default() };
+    registry.register_collector(Box::new(collector));
     Metrics::new(registry, "Counters of which this edge holds units, or remembers a refusal")
 }
 
 #[derive(Debug)]
-struct EdgeCollector(Arc<LeaseAuthority<NodeStream>>);
+struct EdgeCollector {
+    authority: Arc<LeaseAuthority<NodeStream>>,
+    hops: Recent,
+}
 
 impl Collector for EdgeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (stream, counts) = (self.0.upstream(), self.0.counts());
+        let (stream, counts) = (self.authority.upstream(), self.authority.counts());
         let (traffic, wallet) = (stream.counts(), counts.wallet);
         let counters = [
             ("leasehold_wallet_hops", "Asks of counters' owners, each a part of a message", counts.hops),
@@ -75,6 +79,10 @@ impl Collector for EdgeCollector {
             let gauge = ConstGauge::new(value);
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
-        Ok(())
+        let help = "Asks of a node for each 1000 decisions here, in the last minute or since it was last read before that";
+        let hops =
+            ConstGauge::new(self.hops.per_thousand(SystemClock.boot(), counts.hops, counts.decisions()));
+        let name = "leasehold_hops_per_1000_decisions";
+        hops.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 }

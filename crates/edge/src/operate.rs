@@ -91,8 +91,8 @@ impl Admin for Core {
         Err(ask_a_node())
     }
 
-    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
-        top_keys(&self.top_keys, SystemClock.boot(), query)
+    async fn top_keys<'a>(&'a self, query: TopKeysQuery<'a>) -> Result<TopKeysStatus, AdminError> {
+        std::future::ready(top_keys(&self.top_keys, SystemClock.boot(), query)).await
     }
 
     fn metrics(&self) -> String {

@@ -56,7 +56,10 @@ pub trait Admin: Send + Sync + 'static {
     ///
     /// # Errors
     /// Values are wanted and not kept.
-    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError>;
+    fn top_keys<'a>(
+        &'a self,
+        query: TopKeysQuery<'a>,
+    ) -> impl Future<Output = Result<TopKeysStatus, AdminError>> + Send + 'a;
 
     /// The metrics page, in OpenMetrics text.
     fn metrics(&self) -> String;

@@ -143,7 +143,7 @@ impl Admin for Fake {
         Ok(LeasesStatus { shards_unanswered: 2, ..LeasesStatus::default() })
     }
 
-    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
+    async fn top_keys<'a>(&'a self, query: TopKeysQuery<'a>) -> Result<TopKeysStatus, AdminError> {
         self.told.lock().push(format!("{query:?}"));
         if query.show_values {
             return Err(AdminError::Refused("values are not kept".to_owned()));

@@ -16,6 +16,8 @@ pub struct TopKeysQuery<'a> {
     pub most: u32,
     /// With the values that the keys are of.
     pub show_values: bool,
+    /// Only what this node was asked.
+    pub this_node: bool,
 }
 
 /// The keys asked for most often of late.
@@ -27,6 +29,10 @@ pub struct TopKeysStatus {
     pub window: Nanos,
     /// One of so many requests was looked at.
     pub sampled_one_in: u32,
+    /// How many nodes this is of.
+    pub nodes: u32,
+    /// Names of those that didn't answer.
+    pub nodes_unanswered: Vec<String>,
 }
 
 /// A key of a rule. Counts are of requests in the window, estimated from the sample.

@@ -81,8 +81,8 @@ impl<A: NodeAuthority> Admin for Core<A> {
         self.lent(domain, most).await
     }
 
-    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
-        self.asked_most(query)
+    async fn top_keys<'a>(&'a self, query: TopKeysQuery<'a>) -> Result<TopKeysStatus, AdminError> {
+        self.asked_most(query).await
     }
 
     fn metrics(&self) -> String {

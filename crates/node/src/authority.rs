@@ -9,7 +9,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_cluster::Lent;
+use bytes::Bytes;
+use leasehold_cluster::{Lent, Question, Told};
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
 use leasehold_front::AdminError;
 use leasehold_model::{ShardId, Stamp, TenantId};
@@ -40,6 +41,9 @@ pub(crate) trait NodeAuthority: Authority {
         tenant: Option<TenantId>,
         most: u32,
     ) -> impl Future<Output = Result<Lent, AdminError>> + Send;
+
+    /// What all other members say to a question; nobody, where there are none.
+    fn ask_members(&self, question: Question, payload: Bytes) -> impl Future<Output = Vec<Told>> + Send;
 
     /// Hash of the state of a node that holds all there is. Walks all of it, and nothing is decided meanwhile: for an
     /// operator's question, not for every scrape, and off the async threads.
@@ -159,6 +163,10 @@ impl NodeAuthority for LocalAuthority {
         let (LentLeases { leases, more }, numbers) = look.await.unwrap_or_default();
         let leases = leases.into_iter().map(|lease| (ONLY, lease)).collect();
         Ok(Lent { leases, more, numbers, unanswered: 0 })
+    }
+
+    async fn ask_members(&self, _: Question, _: Bytes) -> Vec<Told> {
+        Vec::new()
     }
 
     fn state_hash(&self) -> Option<u128> {

@@ -12,6 +12,7 @@ use leasehold_service::{Fullness, Gate};
 
 use crate::authority::NodeAuthority;
 use crate::clock;
+use crate::lease_service::EdgeNames;
 use crate::metrics::{Metrics, RuleMeters};
 use crate::rules::{Active, Keeper, RulesInForce};
 
@@ -25,6 +26,7 @@ pub(crate) struct Core<A> {
     pub(crate) started: BootTime,
     pub(crate) gate: Arc<Gate>,
     pub(crate) top_keys: Arc<TopKeys>,
+    pub(crate) names: Arc<EdgeNames>,
     engine: Engine<A, Base>,
 }
 
@@ -59,7 +61,8 @@ impl<A: NodeAuthority> Core<A> {
             fullness: Fullness::default(),
         };
         let engine = Engine::new(base, Arc::clone(&authority), demands_max);
-        Self { rules, keeper, authority, metrics, started: clock::boot(), gate, top_keys, engine }
+        let (started, names) = (clock::boot(), Arc::default());
+        Self { rules, keeper, authority, metrics, started, gate, top_keys, names, engine }
     }
 }
 

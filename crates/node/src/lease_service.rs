@@ -9,6 +9,7 @@ mod conversation;
 mod handout;
 mod lender;
 mod meters;
+mod names;
 mod owners;
 mod plan;
 
@@ -28,6 +29,7 @@ pub(crate) use broker::Broker;
 use conversation::Conversation;
 pub(crate) use lender::{ChildAsk, Lender, NoLender};
 pub(crate) use meters::LeaseMeters;
+pub(crate) use names::{EdgeNames, printable};
 pub(crate) use owners::{Home, Owners};
 
 /// Streams at once. Beyond, an edge is told to try another node. Each costs some 50 KB while nothing is asked.
@@ -78,6 +80,7 @@ struct Shared<O, L> {
     lender: L,
     rules: Arc<RulesInForce>,
     meters: Arc<LeaseMeters>,
+    names: Arc<EdgeNames>,
     streams: Arc<Semaphore>,
     asks: Arc<Semaphore>,
     /// The node stops: edges are sent away.
@@ -85,21 +88,24 @@ struct Shared<O, L> {
 }
 
 impl<O: Owners, L: Lender> LeaseService<O, L> {
-    /// A service that asks `owners`, but for what `lender` lends. Once `draining` is cancelled, edges are sent away.
+    /// A service that asks `owners`, but for what `lender` lends; what it counts, and who is connected, it notes in `known`.
+    /// Once `draining` is cancelled, edges are sent away.
     pub(crate) fn new(
         greeter: Greeter,
         owners: Arc<O>,
         lender: L,
         rules: Arc<RulesInForce>,
-        meters: Arc<LeaseMeters>,
+        known: (Arc<LeaseMeters>, Arc<EdgeNames>),
         draining: CancellationToken,
     ) -> Self {
+        let (meters, names) = known;
         Self(Arc::new(Shared {
             greeter,
             owners,
             lender,
             rules,
             meters,
+            names,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             asks: Arc::new(Semaphore::new(ASKS_OF_ALL_MAX)),
             draining,

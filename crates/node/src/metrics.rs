@@ -37,7 +37,7 @@ impl Metrics {
     pub(crate) fn of(cluster: Cluster, leases: Option<Arc<NodeLeases>>) -> Self {
         let mut registry = Registry::default();
         if let Some(leases) = leases {
-            registry.register_collector(Box::new(LeasesCollector(leases)));
+            registry.register_collector(Box::new(LeasesCollector::new(leases)));
         }
         registry.register_collector(Box::new(ClusterCollector(cluster)));
         Self::registered(registry, "Counters held by the replicas on this node, those of followers included")

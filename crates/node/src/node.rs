@@ -23,6 +23,7 @@ use crate::core::Core;
 use crate::lease_service::{Broker, Greeter, LeaseService, Lender, NoLender, Owners};
 use crate::membership::Membership;
 use crate::rules::{self, Keeper, Watch};
+use crate::usage;
 
 /// How often time moves on when nothing is asked, so that counters that equal fresh ones are dropped.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -120,6 +121,7 @@ impl Node {
         };
         let (core, rules) = boot::cluster::core(&config, &named.name, &prepared, cluster.clone());
         let core = Arc::new(core);
+        usage::answer_members(&cluster, &core);
         let greeter = boot::cluster::greeter(&config, &named, &prepared, &cluster);
         let follow = Membership::new(cluster.clone(), rules, Arc::clone(&core.gate), prepared.first);
         let broker = Broker::new(&core.authority, named.region.clone());
@@ -156,7 +158,7 @@ impl Node {
             Arc::clone(&core.authority),
             lender,
             Arc::clone(&core.rules),
-            core.metrics.leases(),
+            (core.metrics.leases(), Arc::clone(&core.names)),
             draining.clone(),
         );
         let door = ClientDoor::lending(Arc::clone(core), boot::http_door(config), leases);
@@ -205,6 +207,15 @@ impl Node {
         match self.readiness() {
             Readiness::Ready => None,
             Readiness::NotReady(reason) => Some(reason),
+        }
+    }
+
+    /// Messages with asks that this node sent to leaders in other regions since it started.
+    #[must_use]
+    pub fn far_calls(&self) -> u64 {
+        match &self.keeper {
+            Keeper::Files(_) => 0,
+            Keeper::Cluster { cluster, .. } => cluster.counts().far,
         }
     }
 

@@ -6,6 +6,7 @@
 mod duration;
 mod meters;
 mod process;
+mod recent;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,6 +24,7 @@ use prometheus_client::registry::Registry;
 use duration::DurationHistogram;
 use meters::RuleFamilies;
 pub use meters::RuleMeters;
+pub use recent::Recent;
 
 type GaugeU64 = Gauge<u64, AtomicU64>;
 

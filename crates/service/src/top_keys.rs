@@ -18,7 +18,7 @@ pub fn top_keys(seen: &TopKeys, now: BootTime, query: TopKeysQuery<'_>) -> Resul
     let most = usize::try_from(query.most).unwrap_or(usize::MAX);
     let (keys, window) = seen.read(now, query.domain, most);
     let keys = keys.into_iter().map(|key| top_key(key, query.show_values)).collect();
-    Ok(TopKeysStatus { keys, window, sampled_one_in: SAMPLED_ONE_IN })
+    Ok(TopKeysStatus { keys, window, sampled_one_in: SAMPLED_ONE_IN, nodes: 1, nodes_unanswered: Vec::new() })
 }
 
 fn top_key(heavy: HeavyKey, show_values: bool) -> TopKey {

@@ -7,6 +7,7 @@ mod answer;
 mod change;
 mod form;
 mod leases;
+mod names;
 mod status;
 
 use leasehold_control::ClusterId;
@@ -24,6 +25,7 @@ pub use form::{
     FORM_NODES_MAX, FORM_TEXT_BYTES_MAX, FormReply, FormRequest, FoundReply, Founding, JoinReply, JoinRequest,
 };
 pub use leases::{LeasesReply, LeasesRequest};
+pub use names::{EdgeNamesReply, EdgeNamesRequest};
 pub use status::{ReplicaStatus, Role, StateHash, StatusReply, StatusRequest};
 
 /// A message of a peer that can't be used: it is answered as malformed, nothing else happens.

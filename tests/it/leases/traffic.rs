@@ -131,7 +131,7 @@ impl Traffic {
         sent
     }
 
-    /// The cube of an even draw: of three thousand counters the first has 7 % of all checks.
+    /// The cube of an even draw: of ten thousand counters the first has 5 % of all checks.
     fn draw(self) -> usize {
         let even = rand::rng().random_range(0..self.values);
         even * even / self.values * even / self.values

@@ -33,7 +33,7 @@ const TO_THE_HOT: Traffic =
 
 /// Of these some are at their limits and most are asked for once in a while.
 const TO_SOME: Traffic =
-    Traffic { attribute: "some", values: 3_000, workers: 4, pause: Duration::from_millis(20) };
+    Traffic { attribute: "some", values: 10_000, workers: 4, pause: Duration::from_millis(20) };
 
 const SIDECARS: usize = 4;
 
@@ -135,7 +135,7 @@ async fn limits_hold_while_owners_and_sidecars_die_stop_and_are_cut_off_and_are_
     let between = |from, to| (charged_within(&operations, from, to), HOT.units * (to - from) / 1_000_000_000);
     println!("{kills} owners killed; {rounds} times a sidecar killed, one stopped, one cut off");
     println!("hot, 100/s: {of_hot}");
-    println!("3000 others, 10/5s each: {of_some}");
+    println!("10,000 others, 10/5s each: {of_some}");
     let answered = hot.iter().filter(|one| one.returned_ns < trouble_ended).count() + some.len();
     let leased = hot.iter().filter(|one| one.is_by(Source::Lease)).count();
     let ((admitted, exact), hops) =

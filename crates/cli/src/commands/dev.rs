@@ -1,7 +1,11 @@
 //! `leasehold dev`: a node, or a whole cluster, to try things out on, in this process, with example rules.
 
 mod cluster;
+mod edges;
+mod load;
 mod regions;
+mod sample;
+mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,6 +36,11 @@ pub(crate) struct Args {
     /// How far regions are apart: messages between them are held back for half of the round trip. 0 where it isn't said.
     #[arg(long, value_name = "A-B=TIME,...", value_delimiter = ',')]
     rtt: Vec<String>,
+    /// Have the edge of each region asked so many times a second, and show each second what decided and how often somebody
+    /// farther away was asked. 0 only shows. Without a number: 100.
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100", requires = "regions",
+          value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    load: Option<u32>,
     /// Where a cluster keeps its data, for the next time; without it the data goes with the process.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -77,10 +86,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
     });
     config.log.level = level.to_owned();
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
-    serve(vec![config.into()], async |nodes| {
-        nodes.iter().for_each(|node| output::raw(&banner(node)));
-        Ok(())
-    })
+    serve(config, |node| output::raw(&banner(node)))
 }
 
 fn banner(node: &Node) -> String {
@@ -129,27 +135,10 @@ fn example(book: &RuleBook, clients: SocketAddr) -> String {
     let Some(rule) = book.domains.values().find_map(|domain| domain.rules.first()) else {
         return "  (there are no rules yet)".to_owned();
     };
-    let mut attributes = serde_json::Map::new();
-    for condition in &rule.when {
-        attributes.insert(condition.attribute.to_string(), sample(&condition.pattern).into());
-    }
-    for dimension in &rule.per {
-        let value = if &*dimension.attribute == "ip" { "203.0.113.7" } else { "alice" };
-        attributes.entry(dimension.attribute.to_string()).or_insert_with(|| value.into());
-    }
+    let attributes = sample::attributes(rule, "203.0.113.7", "alice");
     let body = serde_json::json!({ "domain": &*rule.domain, "attributes": attributes });
     format!(
         "  curl -i http://{clients}/v1/check -H 'content-type: application/json' \\\n    -d '{}'",
         body.to_string().replace('\'', "'\\''")
     )
-}
-
-/// A value that a pattern accepts.
-fn sample(pattern: &leasehold_limit::rules::Pattern) -> String {
-    use leasehold_limit::rules::Pattern;
-    match pattern {
-        Pattern::Exact(bytes) | Pattern::Prefix(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Pattern::OneOf(patterns) => patterns.first().map(sample).unwrap_or_default(),
-        Pattern::Cidr(networks) => networks.first().map(|net| net.addr().to_string()).unwrap_or_default(),
-    }
 }

@@ -80,7 +80,8 @@ fn read_config(path: &Path) -> Result<Config, Failure> {
     Config::from_yaml(&name, &text).map_err(Failure::usage)
 }
 
-fn not_started(error: StartError) -> Failure {
+/// Why an edge did not start, and what to do about it.
+pub(super) fn not_started(error: StartError) -> Failure {
     match error {
         StartError::Bind { field, addr, ref source } => {
             let next = bind_step(field, &[("clients.listen", "--http"), ("admin.listen", "--admin")], source);

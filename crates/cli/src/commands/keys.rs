@@ -1,4 +1,4 @@
-//! `leasehold keys`: which keys a node is asked for most often.
+//! `leasehold keys`: which keys nodes are asked for most often.
 
 use clap::Subcommand;
 use leasehold_wire::duration;
@@ -15,7 +15,7 @@ const DIGITS: usize = 8;
 /// What can be done with keys.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the keys that a node was asked for most often in the last minute or two, from a sample of its requests.
+    /// List the keys that all nodes together were asked for most often in the last minute or two, from a sample of requests.
     Top(TopArgs),
 }
 
@@ -31,6 +31,9 @@ pub(crate) struct TopArgs {
     /// Show whose keys they are, where the node keeps that (admin.show_key_values), instead of hashes.
     #[arg(long)]
     show_values: bool,
+    /// Only what the node was asked that answers.
+    #[arg(long)]
+    this_node: bool,
     #[command(flatten)]
     server: AdminServer,
 }
@@ -42,6 +45,7 @@ pub(super) fn run(command: &Command, format: Format) -> Result<Outcome, Failure>
         domain: args.domain.clone().unwrap_or_default(),
         limit: args.limit,
         show_values: args.show_values,
+        this_node: args.this_node,
     };
     let told = args.server.ask(request, async |client, request| client.top_keys(request).await)?;
     match format {
@@ -53,13 +57,21 @@ pub(super) fn run(command: &Command, format: Format) -> Result<Outcome, Failure>
 
 fn as_text(told: &pb::TopKeysResponse, show_values: bool) -> String {
     let window = told.window.and_then(|window| duration::from_proto(window).ok()).unwrap_or_default();
+    let place = match told.nodes {
+        0 | 1 => "this node".to_owned(),
+        nodes => format!("{nodes} nodes"),
+    };
     let looked_at = format!(
-        "in the last {}, at this node, from one request in {}",
+        "in the last {}, at {place}, from one request in {}",
         output::duration(window.0),
         told.sampled_one_in
     );
+    let missing = match &*told.nodes_unanswered {
+        [] => String::new(),
+        silent => format!("missing, as they did not answer: {}\n", output::visible(&silent.join(", "))),
+    };
     if told.keys.is_empty() {
-        return format!("no key was seen {looked_at}\n");
+        return format!("no key was seen {looked_at}\n{missing}");
     }
     let columns = [
         text("domain"),
@@ -83,7 +95,7 @@ fn as_text(told: &pb::TopKeysResponse, show_values: bool) -> String {
     });
     let unlisted = told.keys.iter().map(|key| key.unlisted_max).max().unwrap_or_default();
     format!(
-        "{}{looked_at}\nrequests may be too high by the error; a key that isn't tracked had {} at most\n",
+        "{}{looked_at}\nrequests may be too high by the error; a key that isn't tracked had {} at most\n{missing}",
         table(&columns, rows),
         count(unlisted)
     )
@@ -124,6 +136,8 @@ fn as_json(told: &pb::TopKeysResponse, show_values: bool) -> Value {
         "keys": keys.collect::<Vec<_>>(),
         "window_ms": window.millis_ceil(),
         "sampled_one_in": told.sampled_one_in,
+        "nodes": told.nodes,
+        "nodes_unanswered": told.nodes_unanswered,
     })
 }
 
@@ -146,7 +160,8 @@ mod tests {
         };
         let all = pb::TopKey { rule: "all".to_owned(), values: Vec::new(), ..key.clone() };
         let window = Some(duration::to_proto(leasehold_model::Nanos::from_secs(90)));
-        pb::TopKeysResponse { keys: vec![key, all], window, sampled_one_in: 64 }
+        let nodes_unanswered = vec!["us-2".to_owned()];
+        pb::TopKeysResponse { keys: vec![key, all], window, sampled_one_in: 64, nodes: 2, nodes_unanswered }
     }
 
     #[test]
@@ -158,8 +173,9 @@ mod tests {
 DOMAIN    RULE      KEY       REQUESTS  ERROR  REFUSED  SHARE
 checkout  per-user  00112233    64,000    640    1,280    50%
 checkout  all       00112233    64,000    640    1,280    50%
-in the last 1m 30s, at this node, from one request in 64
+in the last 1m 30s, at 2 nodes, from one request in 64
 requests may be too high by the error; a key that isn't tracked had 640 at most
+missing, as they did not answer: us-2
 "
         );
         assert!(text.lines().all(|line| line.chars().count() <= 80));

@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args) -> Result<Outcome, Failure> {
         .on_this_machine(args.node.clone(), args.data.clone())
         .map_err(|message| Failure::usage(anyhow!("--node, --data: {message}")))?;
     leasehold_node::logging::init(&config.log).map_err(Failure::usage)?;
-    serve(vec![config.into()], async |_| Ok(()))
+    serve(config, |_| {})
 }
 
 fn read_config(path: &Path) -> Result<Config, Failure> {
@@ -64,28 +64,27 @@ impl From<Config> for Planned {
     }
 }
 
-/// Starts nodes, says so, and serves until SIGTERM or Ctrl-C; then lets what is in flight finish.
-pub(super) fn serve(
-    planned: Vec<Planned>,
-    started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
-) -> Result<Outcome, Failure> {
-    until_stopped(start(planned, started), drain)
+/// Starts a node, says so, and serves until SIGTERM or Ctrl-C; then lets what is in flight finish.
+pub(super) fn serve(config: Config, started: impl FnMut(&Node)) -> Result<Outcome, Failure> {
+    let start = async {
+        let nodes = start(vec![config.into()]).await?;
+        nodes.iter().for_each(started);
+        Ok(nodes)
+    };
+    until_stopped(start, drain)
 }
 
-async fn start(
-    planned: Vec<Planned>,
-    started: impl AsyncFnOnce(&[Node]) -> Result<(), Failure>,
-) -> Result<Vec<Node>, Failure> {
+/// Starts nodes.
+pub(super) async fn start(planned: Vec<Planned>) -> Result<Vec<Node>, Failure> {
     let mut nodes = Vec::with_capacity(planned.len());
     for Planned { config, peers } in planned {
         nodes.push(Node::start_on(config, peers).await.map_err(not_started)?);
     }
-    started(&nodes).await?;
     Ok(nodes)
 }
 
 /// Drains all at once; whether everything finished in time.
-async fn drain(nodes: Vec<Node>) -> bool {
+pub(super) async fn drain(nodes: Vec<Node>) -> bool {
     let mut draining: JoinSet<bool> = nodes.into_iter().map(Node::drain).collect();
     let mut finished = true;
     while let Some(drained) = draining.join_next().await {

@@ -11,6 +11,15 @@ pub(super) fn until_stopped<T>(
     start: impl Future<Output = Result<T, Failure>>,
     drain: impl AsyncFnOnce(T) -> bool,
 ) -> Result<Outcome, Failure> {
+    doing_until_stopped(start, async |_| {}, drain)
+}
+
+/// The same, with something to do as long as it serves.
+pub(super) fn doing_until_stopped<T>(
+    start: impl Future<Output = Result<T, Failure>>,
+    meanwhile: impl AsyncFnOnce(&T),
+    drain: impl AsyncFnOnce(T) -> bool,
+) -> Result<Outcome, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -26,7 +35,10 @@ pub(super) fn until_stopped<T>(
                 return Ok(Outcome::Done);
             }
         };
-        told_to_stop(&mut terminate, &mut interrupt).await;
+        tokio::select! {
+            () = told_to_stop(&mut terminate, &mut interrupt) => {}
+            () = async { meanwhile(&started).await; std::future::pending().await } => {}
+        }
         let finished = tokio::select! {
             finished = drain(started) => finished,
             // Whoever asks twice doesn't want to wait.

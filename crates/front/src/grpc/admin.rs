@@ -89,11 +89,11 @@ impl<A: Admin> v1::admin_server::Admin for AdminService<A> {
         &self,
         request: tonic::Request<v1::TopKeysRequest>,
     ) -> Result<Response<v1::TopKeysResponse>, Status> {
-        let v1::TopKeysRequest { domain, limit, show_values } = request.into_inner();
+        let v1::TopKeysRequest { domain, limit, show_values, this_node } = request.into_inner();
         let domain = usage::domain(&domain)?;
         let most = usage::limit(limit, TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
-        let told = self.admin.top_keys(TopKeysQuery { domain, most, show_values });
-        Ok(Response::new(usage::top_keys(told.map_err(|error| admin_status(&error))?)))
+        let told = self.admin.top_keys(TopKeysQuery { domain, most, show_values, this_node }).await;
+        Ok(Response::new(told.map_err(|error| admin_status(&error))?.into()))
     }
 
     async fn validate_rules(

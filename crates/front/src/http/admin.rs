@@ -61,7 +61,7 @@ PUT  /v1/rules/DOMAIN     other rules for it; If-Match: \"VERSION\" guards again
 DELETE /v1/rules/DOMAIN   no rules for it any more: its requests pass without a limit
 POST /v1/rules:validate   every mistake in a rule file, without putting it in force
 GET  /v1/leases           units lent to edges: ?domain=DOMAIN&limit=50
-GET  /v1/keys/top         keys asked for most often: ?domain=DOMAIN&limit=20&show_values=true
+GET  /v1/keys/top         keys asked for most often: ?domain=DOMAIN&limit=20&show_values=true&this_node=true
 GET  /v1/cluster          members and shards
 GET  /v1/audit            who changed what and when
 POST /v1/shards/N/leader  another leader for a shard: {\"to\": \"NODE\"}

@@ -119,10 +119,11 @@ impl Admin for Operated {
         std::future::ready(Ok(usage::leases())).await
     }
 
-    fn top_keys(&self, query: TopKeysQuery<'_>) -> Result<TopKeysStatus, AdminError> {
-        let TopKeysQuery { domain, most, show_values } = query;
-        self.operations.lock().unwrap().push(format!("{most} keys of {domain:?}, {show_values}"));
-        Ok(usage::top_keys())
+    async fn top_keys<'a>(&'a self, query: TopKeysQuery<'a>) -> Result<TopKeysStatus, AdminError> {
+        let TopKeysQuery { domain, most, show_values, this_node } = query;
+        let told = format!("{most} keys of {domain:?}, {show_values}, {this_node}");
+        self.operations.lock().unwrap().push(told);
+        std::future::ready(Ok(usage::top_keys())).await
     }
 
     fn metrics(&self) -> String {

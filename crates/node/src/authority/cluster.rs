@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_client::{AuthoritySettings, LeaseAuthority};
-use leasehold_cluster::{Cluster, Lent, Unanswered};
+use leasehold_cluster::{Cluster, Lent, Question, Told, Unanswered};
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
 use leasehold_front::AdminError;
 use leasehold_lease::EdgeId;
@@ -129,6 +130,11 @@ impl NodeAuthority for ClusterAuthority {
 
     async fn lent(&self, tenant: Option<TenantId>, most: u32) -> Result<Lent, AdminError> {
         self.cluster.lent(tenant, most).await.map_err(|why| AdminError::Unavailable(why.to_string()))
+    }
+
+    async fn ask_members(&self, question: Question, payload: Bytes) -> Vec<Told> {
+        // Who belongs to no cluster yet knows no others.
+        self.cluster.ask_members(question, payload).await.unwrap_or_default()
     }
 
     fn state_hash(&self) -> Option<u128> {

@@ -52,6 +52,7 @@ impl fmt::Debug for NodeUpstream {
 struct Asking {
     under_way: Mutex<BTreeSet<RequestId>>,
     round_trip_ns: AtomicU64,
+    hops: AtomicU64,
 }
 
 impl NodeUpstream {
@@ -60,9 +61,20 @@ impl NodeUpstream {
     /// # Panics
     /// Outside a tokio runtime.
     pub(super) fn new(cluster: Cluster, edge: EdgeId) -> Self {
-        let asking =
-            Asking { under_way: Mutex::default(), round_trip_ns: AtomicU64::new(ROUND_TRIP_FIRST.0) };
+        let round_trip_ns = AtomicU64::new(ROUND_TRIP_FIRST.0);
+        let asking = Asking { under_way: Mutex::default(), round_trip_ns, hops: AtomicU64::new(0) };
         Self { edge, cluster, runtime: Handle::current(), asking: Arc::new(asking) }
+    }
+
+    /// Asks of counters that other nodes led at the time, since the start.
+    pub(crate) fn hops(&self) -> u64 {
+        self.asking.hops.load(Relaxed)
+    }
+
+    fn count(&self, shard: ShardId, asks: usize) {
+        if !self.cluster.leads(shard) {
+            self.asking.hops.fetch_add(u64::try_from(asks).unwrap_or(u64::MAX), Relaxed);
+        }
     }
 
     /// Asks by shard, but for those that are under way.
@@ -84,7 +96,8 @@ impl Upstream for NodeUpstream {
     }
 
     fn lease(&self, asks: Vec<UpstreamAsk>, settled: Settled, deadline: Instant, answers: &Answers) {
-        for asks in self.by_shard(asks).into_values() {
+        for (shard, asks) in self.by_shard(asks) {
+            self.count(shard, asks.len());
             let (cluster, asking, answers) =
                 (self.cluster.clone(), Arc::clone(&self.asking), answers.clone());
             self.runtime.spawn(async move {
@@ -104,6 +117,10 @@ impl Upstream for NodeUpstream {
     }
 
     async fn propose(&self, proposal: Proposal, deadline: Instant) -> Result<Reply, ProposeError> {
+        if let Some(Command::Acquire(acquire)) = proposal.batch.commands.first() {
+            let shards: BTreeSet<_> = acquire.demands.iter().map(|demand| self.shard(demand.key)).collect();
+            shards.into_iter().for_each(|shard| self.count(shard, 1));
+        }
         let mut replies = self.cluster.propose(proposal.batch, deadline).await.map_err(error)?;
         // A proposal has one command, and so one reply.
         replies.pop().ok_or(ProposeError::Unreachable)

@@ -108,7 +108,9 @@ pub(crate) fn core(
     let keeper = Keeper::Cluster { rules: Arc::clone(&rules), cluster };
     let demands_max = demands_max(shard_bounds(&config.counters));
     let top_keys = TopKeys::new(config.admin.show_key_values);
-    (Core::new(keeper, authority, metrics, top_keys, demands_max), rules)
+    let core = Core::new(keeper, authority, metrics, top_keys, demands_max);
+    core.names.keep(prepared.edge, &format!("node {}", prepared.node));
+    (core, rules)
 }
 
 /// How the node greets edges.

@@ -84,6 +84,7 @@ impl<O: Owners, L: Lender> Conversation<O, L> {
             return Err(status::invalid("hello", "a stream begins with it; say who you are first"));
         };
         let welcome = welcome(&self.shared.greeter, &hello);
+        let _greeted = self.shared.names.greet(hello.edge, &hello.name);
         tracing::debug!(name = hello.name, version = hello.version, level = hello.feature_level, "an edge");
         if self.responses.send(Ok(LeaseResponse::Welcome(welcome).into())).await.is_err() {
             return Ok(());

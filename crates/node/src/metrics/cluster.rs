@@ -60,13 +60,14 @@ fn gauges(gauges: Gauges) -> [Row; 6] {
     ]
 }
 
-fn counters(counts: Counts) -> [Row; 11] {
+fn counters(counts: Counts) -> [Row; 12] {
     let Counts {
         entries,
         commands,
         unlogged,
         forwards,
         forwarded,
+        far,
         retries,
         unknown,
         overloaded,
@@ -80,6 +81,7 @@ fn counters(counts: Counts) -> [Row; 11] {
         ("leasehold_cluster_unlogged_commands", "Commands answered without a log entry", unlogged),
         ("leasehold_cluster_forwards", "Messages with asks sent to other nodes", forwards),
         ("leasehold_cluster_forwarded_commands", "Commands in those messages", forwarded),
+        ("leasehold_cluster_far_calls", "Messages with asks or looks to leaders in other regions", far),
         ("leasehold_cluster_retries", "Attempts after the first", retries),
         ("leasehold_cluster_unknown", "Attempts whose outcome nobody knows", unknown),
         ("leasehold_cluster_overloaded", "Asks refused because too much waited", overloaded),

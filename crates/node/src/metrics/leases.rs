@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use leasehold_client::Counts;
+use leasehold_service::metrics::Recent;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -11,15 +12,31 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::authority::NodeLeases;
+use crate::clock;
 
 /// Reads the wallet.
 #[derive(Debug)]
-pub(super) struct LeasesCollector(pub(super) Arc<NodeLeases>);
+pub(super) struct LeasesCollector {
+    leases: Arc<NodeLeases>,
+    hops: Recent,
+}
+
+impl LeasesCollector {
+    pub(super) fn new(leases: Arc<NodeLeases>) -> Self {
+        Self { leases, hops: Recent::default() }
+    }
+
+    /// A unit that was lent to an edge stands for a decision there.
+    fn hops(&self, counts: &Counts) -> f64 {
+        let decisions = counts.decisions().saturating_add(counts.wallet.lent);
+        self.hops.per_thousand(clock::boot(), self.leases.upstream().hops(), decisions)
+    }
+}
 
 impl Collector for LeasesCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let counts = self.0.counts();
-        let (sub_leases, children) = self.0.sub_leases();
+        let counts = self.leases.counts();
+        let (sub_leases, children) = self.leases.sub_leases();
         let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
         let gauges = [
             ("leasehold_wallet_keys", "Counters of other nodes that this node holds tokens of", counts.keys),
@@ -34,7 +51,11 @@ impl Collector for LeasesCollector {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        Ok(())
+        let help = "Asks of other nodes for each 1000 decisions here or by what was lent to edges, of one unit each; in the \
+                    last minute or since it was last read before that";
+        let hops = ConstGauge::new(self.hops(&counts));
+        let name = "leasehold_hops_per_1000_decisions";
+        hops.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
     }
 }
 

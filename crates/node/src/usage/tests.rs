@@ -55,7 +55,7 @@ async fn check_many(core: &Core<LocalAuthority>, user: &str, times: usize) {
 }
 
 fn query(show_values: bool) -> TopKeysQuery<'static> {
-    TopKeysQuery { domain: Some("d"), most: 10, show_values }
+    TopKeysQuery { domain: Some("d"), most: 10, show_values, this_node: false }
 }
 
 #[tokio::test]
@@ -85,13 +85,13 @@ async fn the_keys_asked_for_most_often_are_those_that_were_and_nameless() {
     let core = core(false);
     check_many(&core, "ann", 6_000).await;
     check_many(&core, "bob", 1_000).await;
-    let told = core.asked_most(query(false)).expect("hashes are told");
+    let told = core.asked_most(query(false)).await.expect("hashes are told");
     let ann = leasehold_limit::rule_key(&core.rules.secret(), "d", "users", [Some(&b"ann"[..])].into_iter());
     let first = told.keys.first().expect("some were drawn");
     assert_eq!((first.key, &*first.rule, first.values.len(), first.error), (ann, "users", 0, 0));
     assert!((3_000..9_000).contains(&first.requests), "{}", first.requests);
     assert!(first.refused > 0 && first.refused < first.requests, "{}", first.refused);
-    let refused = core.asked_most(query(true)).expect_err("values are not kept");
+    let refused = core.asked_most(query(true)).await.expect_err("values are not kept");
     assert!(refused.to_string().contains("admin.show_key_values"), "{refused}");
 }
 
@@ -99,7 +99,7 @@ async fn the_keys_asked_for_most_often_are_those_that_were_and_nameless() {
 async fn whose_keys_they_are_is_told_only_to_those_who_ask_where_it_is_kept() {
     let core = core(true);
     check_many(&core, "ann", 1_000).await;
-    let values = |show| core.asked_most(query(show)).expect("kept").keys[0].values.clone();
-    assert_eq!(values(true), [("user".to_owned(), "ann".to_owned())]);
-    assert_eq!(values(false), []);
+    let values = async |show| core.asked_most(query(show)).await.expect("kept").keys[0].values.clone();
+    assert_eq!(values(true).await, [("user".to_owned(), "ann".to_owned())]);
+    assert_eq!(values(false).await, []);
 }

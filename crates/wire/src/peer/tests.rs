@@ -164,6 +164,10 @@ survives! {
         .prop_map(|(most, tenant)| LeasesRequest { most, tenant: tenant.map(TenantId) });
     a_leases_reply_survives: LeasesReply = (vec(numbers(), 0..4), vec(lent(), 0..4), any::<bool>())
         .prop_map(|(shards, leases, more)| LeasesReply { shards, leases, more });
+    an_edge_names_request_survives: EdgeNamesRequest = vec(any::<u128>().prop_map(EdgeId), 0..4)
+        .prop_map(EdgeNamesRequest);
+    an_edge_names_reply_survives: EdgeNamesReply = vec((any::<u128>().prop_map(EdgeId), text()), 0..4)
+        .prop_map(EdgeNamesReply);
     a_change_request_survives: ChangeRequest = (any::<u32>(), change())
         .prop_map(|(group, change)| ChangeRequest { group, change });
     a_change_reply_survives: ChangeReply = prop_oneof![

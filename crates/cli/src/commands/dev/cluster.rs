@@ -9,11 +9,16 @@ use anyhow::{Context, anyhow};
 use leasehold_node::config::{AdminConfig, DoorConfig};
 use leasehold_node::{ClusterConfig, Config, EXAMPLE_RULES_YAML, Node};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::edges::{self, Beside, Doors};
+use super::load::{Latencies, Load, RULES_YAML};
 use super::regions::Regions;
+use super::watch::watch;
 use super::{Args, example, rules_table};
-use crate::commands::node::{Planned, serve};
+use crate::commands::node::{Planned, drain, start};
+use crate::commands::serving::doing_until_stopped;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, table, text};
 
@@ -37,9 +42,9 @@ const SHARDS_OF_REGIONS: u32 = 8;
 
 /// One node, before it is started.
 #[derive(Clone, Debug)]
-struct Seat {
+pub(super) struct Seat {
     name: String,
-    region: Option<String>,
+    pub(super) region: Option<String>,
 }
 
 /// Who is to run, region after region.
@@ -103,13 +108,57 @@ pub(super) fn run(args: &Args, regions: Option<&Regions>, level: &str) -> Result
     let first = planned.first().ok_or_else(|| Failure::usage(anyhow!("--nodes: there is none")))?;
     leasehold_node::logging::init(&first.config.log).map_err(Failure::usage)?;
     output::note(format!("forming a cluster of {} nodes ...", planned.len()));
-    serve(planned, async |nodes| {
-        timeout(FORMED_WITHIN, formed(nodes))
+    let start = async {
+        let nodes = start(planned).await?;
+        timeout(FORMED_WITHIN, formed(&nodes))
             .await
-            .map_err(|_| anyhow!("the nodes have not found each other: {}", waiting(nodes).join("; ")))?;
-        output::raw(&banner(nodes, &seats, regions, &data));
-        Ok(())
-    })
+            .map_err(|_| anyhow!("the nodes have not found each other: {}", waiting(&nodes).join("; ")))?;
+        let edges = edges::start(Doors { http: args.http, admin: args.admin }, &seats, &nodes).await?;
+        let running = Running { nodes, edges };
+        output::raw(&banner(&running, &seats, regions, &data));
+        Ok(running)
+    };
+    doing_until_stopped(
+        start,
+        async |running| {
+            if let Some(per_second) = args.load {
+                running.show(&seats, per_second).await;
+            }
+        },
+        Running::drain,
+    )
+}
+
+/// Everything that runs.
+struct Running {
+    nodes: Vec<Node>,
+    edges: Vec<Beside>,
+}
+
+impl Running {
+    /// Has the edges asked so often, and shows what comes of it.
+    async fn show(&self, seats: &[Seat], per_second: u32) {
+        let latencies: Vec<_> = self.edges.iter().map(|_| Latencies::default()).collect();
+        let book = self.nodes.first().map(Node::rules).unwrap_or_default();
+        let mut loads = JoinSet::new();
+        match Load::new(&book, per_second).filter(|_| per_second > 0) {
+            Some(load) => {
+                for (beside, latencies) in self.edges.iter().zip(&latencies) {
+                    loads.spawn(load.clone().run(beside.clients, latencies.clone()));
+                }
+            }
+            None if per_second > 0 => output::note("no rule is leased: there is no load to put on"),
+            None => {}
+        }
+        watch(seats, &self.nodes, &self.edges, &latencies).await;
+    }
+
+    /// Edges first: what they hand back is taken.
+    async fn drain(self) -> bool {
+        let edges = edges::drain(self.edges).await;
+        let nodes = drain(self.nodes).await;
+        edges && nodes
+    }
 }
 
 fn plan(
@@ -120,7 +169,7 @@ fn plan(
 ) -> Result<Vec<Planned>, Failure> {
     let rules = match &args.rules {
         Some(rules) => rules.clone(),
-        None => example_rules(data)?,
+        None => example_rules(data, args.load.is_some())?,
     };
     let mut ports = Vec::new();
     for (node, _) in (0..).zip(seats) {
@@ -169,7 +218,8 @@ fn admin(first: SocketAddr, node: u16) -> Result<AdminConfig, Failure> {
     Ok(AdminConfig { listen, plaintext, show_key_values: listen.ip().is_loopback() })
 }
 
-fn offset(port: u16, node: u16, more: u16) -> Result<u16, Failure> {
+/// A port counted from the first node's: of the node at a place, `more` above its first.
+pub(super) fn offset(port: u16, node: u16, more: u16) -> Result<u16, Failure> {
     let port = node.checked_mul(STRIDE).and_then(|far| port.checked_add(far)?.checked_add(more));
     port.ok_or_else(|| {
         Failure::usage(anyhow!("--http, --admin: the ports of the last node are beyond 65535"))
@@ -194,11 +244,16 @@ impl PeerPorts {
     }
 }
 
-/// The example rules as a file, since a cluster is created with those of a file.
-fn example_rules(data: &Path) -> Result<PathBuf, Failure> {
-    let path = data.join("example-rules.yaml");
-    fs::write(&path, EXAMPLE_RULES_YAML).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
+/// The example rules in files, since a cluster is created with those of a folder; with a load, its rules beside them.
+fn example_rules(data: &Path, load: bool) -> Result<PathBuf, Failure> {
+    let folder = data.join("example-rules");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let files = [Some(("api.yaml", EXAMPLE_RULES_YAML)), load.then_some(("load.yaml", RULES_YAML))];
+    for (name, text) in files.into_iter().flatten() {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(folder)
 }
 
 async fn formed(nodes: &[Node]) {
@@ -213,7 +268,8 @@ fn waiting(nodes: &[Node]) -> Vec<String> {
     reasons.collect()
 }
 
-fn banner(nodes: &[Node], seats: &[Seat], regions: Option<&Regions>, data: &Data) -> String {
+fn banner(running: &Running, seats: &[Seat], regions: Option<&Regions>, data: &Data) -> String {
+    let Running { nodes, edges } = running;
     let (first, last) = (nodes.first(), nodes.last());
     let clients = first.map_or_else(String::new, |node| example(&node.rules(), node.client_addr()));
     let rules = first.map_or_else(String::new, |node| rules_table(&node.rules()));
@@ -226,7 +282,7 @@ fn banner(nodes: &[Node], seats: &[Seat], regions: Option<&Regions>, data: &Data
     };
     format!(
         "leasehold {version} is ready: a cluster of {count} nodes in this process\n\n\
-         {nodes}{ways}\n\
+         {nodes}{edges}{ways}\n\
          {rules}\n\
          Any node answers for all; what one admits all count{apart}:\n\n\
          {clients}\n\
@@ -240,6 +296,7 @@ fn banner(nodes: &[Node], seats: &[Seat], regions: Option<&Regions>, data: &Data
         version = env!("CARGO_PKG_VERSION"),
         count = nodes.len(),
         nodes = nodes_table(nodes, seats),
+        edges = if edges.is_empty() { String::new() } else { format!("\n{}", edges::listed(edges)) },
         ways = regions.map_or_else(String::new, |regions| ways(regions, seats)),
         apart = if regions.is_some() { ", but for limits with `scope: region`" } else { "" },
     )
@@ -268,12 +325,12 @@ fn nodes_table(nodes: &[Node], seats: &[Seat]) -> String {
 /// How far the regions are apart, and what follows for shards.
 fn ways(regions: &Regions, seats: &[Seat]) -> String {
     let homes = if seats.len() / regions.names().len() >= usize::from(NODES_OF_REGION) {
-        "each at home in one region"
+        "each at home\nin one region"
     } else {
-        "spread over the regions: give each 3 nodes, and shards are at home in one"
+        "spread\nover the regions: give each 3 nodes, and shards are at home in one"
     };
     format!(
-        "\nRound trips: {}. {SHARDS_OF_REGIONS} shards (instead of 16, as all nodes share one process), {homes}.\n",
+        "\nRound trips: {}.\n{SHARDS_OF_REGIONS} shards (instead of 16, as all nodes share one process), {homes}.\n",
         regions.describe()
     )
 }

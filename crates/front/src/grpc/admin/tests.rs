@@ -129,7 +129,7 @@ async fn what_is_used_is_asked_for_within_bounds_and_values_only_where_they_are_
     assert_eq!(beyond.expect_err("too many").code(), Code::InvalidArgument);
     let top = |show_values| {
         let (domain, limit) = (String::new(), 0);
-        tonic::Request::new(v1::TopKeysRequest { domain, limit, show_values })
+        tonic::Request::new(v1::TopKeysRequest { domain, limit, show_values, this_node: false })
     };
     assert_eq!(service.top_keys(top(false)).await.unwrap().get_ref().sampled_one_in, 64);
     assert_eq!(service.top_keys(top(true)).await.unwrap_err().code(), Code::FailedPrecondition);

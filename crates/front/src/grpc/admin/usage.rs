@@ -1,5 +1,6 @@
 //! What is used, as messages: units lent to edges, and the keys that are asked for most often.
 
+use leasehold_model::Key;
 use leasehold_wire::duration;
 use leasehold_wire::proto::leasehold::v1;
 use leasehold_wire::status;
@@ -52,10 +53,29 @@ fn lease(lease: LeaseStatus) -> v1::Lease {
     }
 }
 
-pub(super) fn top_keys(status: TopKeysStatus) -> v1::TopKeysResponse {
-    let TopKeysStatus { keys, window, sampled_one_in } = status;
-    let keys = keys.into_iter().map(top_key).collect();
-    v1::TopKeysResponse { keys, window: Some(duration::to_proto(window)), sampled_one_in }
+impl From<TopKeysStatus> for v1::TopKeysResponse {
+    fn from(status: TopKeysStatus) -> Self {
+        let TopKeysStatus { keys, window, sampled_one_in, nodes, nodes_unanswered } = status;
+        let keys = keys.into_iter().map(top_key).collect();
+        Self { keys, window: Some(duration::to_proto(window)), sampled_one_in, nodes, nodes_unanswered }
+    }
+}
+
+/// As another node tells it. What can't be read of it is left out.
+impl From<v1::TopKeysResponse> for TopKeysStatus {
+    fn from(told: v1::TopKeysResponse) -> Self {
+        let v1::TopKeysResponse { keys, window, sampled_one_in, nodes, nodes_unanswered } = told;
+        let window = window.and_then(|window| duration::from_proto(window).ok()).unwrap_or_default();
+        let keys = keys.into_iter().filter_map(heard_top_key).collect();
+        Self { keys, window, sampled_one_in, nodes, nodes_unanswered }
+    }
+}
+
+fn heard_top_key(key: v1::TopKey) -> Option<TopKey> {
+    let v1::TopKey { domain, rule, key, values, requests, error, refused, rule_requests, unlisted_max } = key;
+    let key = Key::from_u128(u128::from_str_radix(&key, 16).ok()?);
+    let values = values.into_iter().map(|pair| (pair.name, pair.value)).collect();
+    Some(TopKey { domain, rule, key, values, requests, error, refused, rule_requests, unlisted_max })
 }
 
 fn top_key(key: TopKey) -> v1::TopKey {

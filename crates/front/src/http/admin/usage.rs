@@ -25,13 +25,12 @@
 //!     "domain": "api", "rule": "per-user", "key": "32 hexadecimal digits", "values": null,
 //!     "requests": 64000, "error": 640, "refused": 1280, "rule_requests": 128000, "unlisted_max": 640
 //!   }],
-//!   "window_ms": 90000, "sampled_one_in": 64
+//!   "window_ms": 90000, "sampled_one_in": 64, "nodes": 3, "nodes_unanswered": []
 //! }
 //! ```
 //!
-//! With `&show_values=true`, where the node keeps them, `values` is `{ "user": "ann" }`. What is not known is `null`.
+//! of all nodes, or with `&this_node=true` of the one that answers. With `&show_values=true`, where the node keeps them, `values` is `{ "user": "ann" }`. What is not known is `null`.
 
-use std::future::{self, Ready};
 use std::sync::Arc;
 
 use axum::Router;
@@ -69,6 +68,8 @@ struct KeysQuery {
     limit: Option<u32>,
     #[serde(default)]
     show_values: bool,
+    #[serde(default)]
+    this_node: bool,
 }
 
 async fn leases<D: Admin>(
@@ -82,20 +83,17 @@ async fn leases<D: Admin>(
     Ok(json(&leases_json(&admin.leases(domain, most).await?)))
 }
 
-fn top_keys<D: Admin>(
+async fn top_keys<D: Admin>(
     State(admin): State<Arc<D>>,
     query: Result<Query<KeysQuery>, QueryRejection>,
-) -> Ready<Result<Response, Problem>> {
-    let work = || {
-        let takes = "it takes domain=DOMAIN, limit=NUMBER and show_values=true";
-        let Query(KeysQuery { domain, limit, show_values }) =
-            query.map_err(|_| Problem::field("query", takes))?;
-        let domain = named(domain.as_deref())?;
-        let most = within(limit, TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
-        let told = admin.top_keys(TopKeysQuery { domain, most, show_values })?;
-        Ok(json(&top_keys_json(&told, show_values)))
-    };
-    future::ready(work())
+) -> Result<Response, Problem> {
+    let takes = "it takes domain=DOMAIN, limit=NUMBER, show_values=true and this_node=true";
+    let Query(KeysQuery { domain, limit, show_values, this_node }) =
+        query.map_err(|_| Problem::field("query", takes))?;
+    let domain = named(domain.as_deref())?;
+    let most = within(limit, TOP_KEYS_DEFAULT, TOP_KEYS_MAX)?;
+    let told = admin.top_keys(TopKeysQuery { domain, most, show_values, this_node }).await?;
+    Ok(json(&top_keys_json(&told, show_values)))
 }
 
 fn named(domain: Option<&str>) -> Result<Option<&str>, Problem> {
@@ -145,6 +143,8 @@ fn top_keys_json(status: &TopKeysStatus, show_values: bool) -> Value {
         "keys": status.keys.iter().map(|key| top_key_json(key, show_values)).collect::<Vec<_>>(),
         "window_ms": status.window.millis_ceil(),
         "sampled_one_in": status.sampled_one_in,
+        "nodes": status.nodes,
+        "nodes_unanswered": status.nodes_unanswered,
     })
 }
 

@@ -34,7 +34,8 @@ pub(super) fn top_keys() -> TopKeysStatus {
         rule_requests: 1_280,
         unlisted_max: 64,
     };
-    TopKeysStatus { keys: vec![key], window: Nanos::from_secs(90), sampled_one_in: 64 }
+    let (window, nodes_unanswered) = (Nanos::from_secs(90), vec!["us-2".into()]);
+    TopKeysStatus { keys: vec![key], window, sampled_one_in: 64, nodes: 2, nodes_unanswered }
 }
 
 #[tokio::test]
@@ -73,13 +74,14 @@ async fn top_keys_are_told_with_values_only_where_those_are_asked_for() {
                 "domain": "api", "rule": "per-user", "key": "00000000000000010000000000000002", "values": null,
                 "requests": 640, "error": 64, "refused": 128, "rule_requests": 1280, "unlisted_max": 64,
             }],
-            "window_ms": 90_000, "sampled_one_in": 64,
+            "window_ms": 90_000, "sampled_one_in": 64, "nodes": 2, "nodes_unanswered": ["us-2"],
         })
     );
-    let told = ask(&router, Method::GET, "/v1/keys/top?domain=api&show_values=true", "").await.json();
+    let told =
+        ask(&router, Method::GET, "/v1/keys/top?domain=api&show_values=true&this_node=true", "").await.json();
     assert_eq!(told["keys"][0]["values"], json!({ "user": "ann" }));
     let told = admin.operations.lock().unwrap().clone();
-    assert_eq!(told, ["3 keys of None, false", r#"20 keys of Some("api"), true"#]);
+    assert_eq!(told, ["3 keys of None, false, false", r#"20 keys of Some("api"), true, true"#]);
 }
 
 #[tokio::test]

@@ -5,7 +5,17 @@ use super::*;
 fn args(http: &str, nodes: u16) -> Args {
     let (http, admin) = (http.parse().unwrap(), "127.0.0.1:0".parse().unwrap());
     let nodes = Some(nodes);
-    Args { rules: None, nodes, regions: Vec::new(), rtt: Vec::new(), data: None, http, admin, verbose: 0 }
+    Args {
+        rules: None,
+        nodes,
+        regions: Vec::new(),
+        rtt: Vec::new(),
+        load: None,
+        data: None,
+        http,
+        admin,
+        verbose: 0,
+    }
 }
 
 fn planned(args: &Args, regions: Option<&Regions>, data: &Path) -> Vec<Planned> {
