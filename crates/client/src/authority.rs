@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_decide::{Authority, Proposal, ProposeError, Proposed, Terms};
-use leasehold_lease::{Answer, Cell, Leased, Paid, Settings as WalletSettings};
+use leasehold_lease::{Answer, Held, KeyCell, Known, Leased, Paid, Settings as WalletSettings};
 use leasehold_limit::check::Source;
 use leasehold_limit::rules::Lease;
 use leasehold_limit::{Algorithm, Decision, Limit};
@@ -100,17 +100,18 @@ impl<U: Upstream> LeaseAuthority<U> {
 
     /// What it did so far.
     pub fn counts(&self) -> Counts {
-        self.meters.read(self.holder.totals(), self.holder.keys())
+        let (totals, keys) = self.holder.totals();
+        self.meters.read(totals, keys)
     }
 
     /// A key's cell, if the key is held.
-    pub(crate) fn cell(&self, key: Key) -> Option<Arc<Cell>> {
+    pub(crate) fn cell(&self, key: Key) -> Option<Held> {
         self.holder.cell(key)
     }
 
     /// Spends from a cell that was looked up before.
     #[inline]
-    pub(crate) fn spend(&self, key: Key, cell: &Cell, cost: u64) -> Spent {
+    pub(crate) fn spend(&self, key: Key, cell: KeyCell<'_>, cost: u64) -> Spent {
         let now = self.holder.now();
         let spent = Spent::from(cell, cost, now);
         self.note(key, &spent, now);
@@ -161,7 +162,7 @@ impl<U: Upstream> LeaseAuthority<U> {
         if let Some(spent) = self.holder.spend(demand.key, cost, now) {
             self.note(demand.key, &spent, now);
             match spent {
-                Spent::Taken { left, beside, reset_after, .. } => {
+                Spent::Taken { left, known: Known { beside, reset_after }, .. } => {
                     let decision = taken(limit(), cost, left.saturating_add(beside), reset_after);
                     return Ok(proposed(&demand, decision, Source::Lease));
                 }
@@ -222,7 +223,7 @@ impl<U: Upstream> LeaseAuthority<U> {
                 (taken(limit, cost, remaining, reset_after), source)
             }
             Some(Heard::Answer(Answer::Denied { retry_after, reset_after, asked })) => {
-                let (beside, _) = self.holder.known(demand.key, self.holder.now());
+                let Known { beside, .. } = self.holder.known(demand.key, self.holder.now());
                 let source = if asked { Source::Owner } else { Source::DenyCache };
                 (denied_by(limit, cost, beside, retry_after, reset_after), source)
             }

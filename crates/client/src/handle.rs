@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use leasehold_decide::{CheckError, Host, Terms, bounds};
-use leasehold_lease::Cell;
+use leasehold_lease::Held;
 use leasehold_limit::check::{Answer, Attribute, Verdict};
 use leasehold_model::{Key, Nanos};
 
@@ -44,7 +44,7 @@ pub enum AtOnce {
 struct Resolved {
     generation: u64,
     counter: Option<Key>,
-    cell: Option<Arc<Cell>>,
+    cell: Option<Held>,
 }
 
 impl<U: Upstream> fmt::Debug for Handle<U> {
@@ -77,7 +77,7 @@ impl<U: Upstream> Handle<U> {
         if resolved.generation == self.client.in_force().generation()
             && let (Some(key), Some(cell)) = (resolved.counter, &resolved.cell)
         {
-            match at_once(self.client.authority().spend(key, cell, cost)) {
+            match at_once(self.client.authority().spend(key, cell.cell(), cost)) {
                 AtOnce::Unknown => {}
                 known @ (AtOnce::Allowed { .. } | AtOnce::Denied { .. }) => return known,
             }
@@ -113,7 +113,7 @@ impl<U: Upstream> Handle<U> {
             let Some(key) = known.counter else { return AtOnce::Unknown };
             let cell = self.client.authority().cell(key);
             let same = match (&cell, &known.cell) {
-                (Some(cell), Some(known)) => Arc::ptr_eq(cell, known),
+                (Some(cell), Some(known)) => cell.is_same(known),
                 (None, _) => true,
                 (Some(_), None) => false,
             };
@@ -125,7 +125,7 @@ impl<U: Upstream> Handle<U> {
             resolve(&self.client, &self.domain, &self.attributes)
         };
         let spent = match (next.counter, &next.cell) {
-            (Some(key), Some(cell)) => at_once(self.client.authority().spend(key, cell, cost)),
+            (Some(key), Some(cell)) => at_once(self.client.authority().spend(key, cell.cell(), cost)),
             _ => AtOnce::Unknown,
         };
         self.resolved.store(Arc::new(next));

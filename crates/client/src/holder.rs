@@ -6,7 +6,6 @@
 //! What to hold, when to ask and whom to serve is the [`Wallet`]'s to say. Here are its locks, its clock, its timer and
 //! its way to the upstream. A key's tokens are spent from its cell without a lock.
 
-mod cells;
 mod children;
 mod numbers;
 mod pump;
@@ -18,9 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use leasehold_decide::Terms;
-use leasehold_lease::{Answer, Cell, Checked, Denial, Generation, Settings, Spend, Totals, Wallet};
+use leasehold_lease::{
+    Answer, Cells, Checked, Denial, Generation, Held, KeyCell, Known, Settings, Spend, Totals, Wallet,
+};
 use leasehold_limit::Decision;
-use leasehold_model::{BootTime, Key, Nanos};
+use leasehold_model::{BootTime, Key};
 use leasehold_shard::{LimitSpec, Refusal};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
@@ -28,7 +29,6 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::set_aside::SetAside;
 use crate::{Answers, Clock, Upstream};
-use cells::Cells;
 pub(crate) use children::Lending;
 use numbers::Numbers;
 use stripe::{Stripe, Work};
@@ -85,8 +85,9 @@ pub(crate) struct Holder<U: Upstream> {
 struct Shared<U> {
     upstream: Arc<U>,
     clock: Arc<dyn Clock>,
-    cells: Cells,
     stripes: Box<[Stripe]>,
+    /// The stripes' cells, apart from what changes under their locks.
+    cells: Box<[Arc<Cells>]>,
     /// Random but for the low bits, which are a stripe's number.
     session: u128,
     answers: Answers,
@@ -101,7 +102,7 @@ struct Shared<U> {
 
 impl<U: Upstream> fmt::Debug for Shared<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("keys", &self.cells.len()).finish_non_exhaustive()
+        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }
 
@@ -119,12 +120,13 @@ impl<U: Upstream> Holder<U> {
             ..settings
         };
         let edge = upstream.edge();
-        let wallet = |number: u128| Stripe::new(Wallet::new(edge, session | number, each));
+        let wallet = |number: u128| Wallet::new(edge, session | number, each);
+        let wallets: Vec<_> = (0..=STRIPES_MASK).map(wallet).collect();
         let shared = Arc::new(Shared {
             upstream,
             clock,
-            cells: Cells::default(),
-            stripes: (0..=STRIPES_MASK).map(wallet).collect(),
+            cells: wallets.iter().map(|wallet| Arc::clone(wallet.cells())).collect(),
+            stripes: wallets.into_iter().map(Stripe::new).collect(),
             session,
             answers,
             set_aside: SetAside::default(),
@@ -156,17 +158,17 @@ impl<U: Upstream> Holder<U> {
     /// Takes units out of a key's cell; `None` without one. Call [`Holder::low`] when the cell says so.
     #[inline]
     pub(crate) fn spend(&self, key: Key, cost: u64, now: BootTime) -> Option<Spent> {
-        self.shared.cells.with(key, |cell| Spent::from(cell, cost, now))
+        Some(Spent::from(self.shared.cells(key).find(key)?, cost, now))
     }
 
-    /// A key's cell. It stays empty for good once the key is no longer held; then ask again.
-    pub(crate) fn cell(&self, key: Key) -> Option<Arc<Cell>> {
-        self.shared.cells.with(key, Arc::clone)
+    /// A key's cell. It spends nothing once the key is no longer held; then ask again.
+    pub(crate) fn cell(&self, key: Key) -> Option<Held> {
+        self.shared.cells(key).hold(key)
     }
 
-    /// What is known of a key's counter besides: units left and the time until it is fresh.
-    pub(crate) fn known(&self, key: Key, now: BootTime) -> (u64, Nanos) {
-        self.shared.cells.with(key, |cell| (cell.beside(), cell.reset_after(now))).unwrap_or_default()
+    /// What is known of a key's counter besides.
+    pub(crate) fn known(&self, key: Key, now: BootTime) -> Known {
+        self.shared.cells(key).find(key).map(|cell| cell.known(now)).unwrap_or_default()
     }
 
     /// A cell runs low. Whoever has the stripe's lock will notice as well, so it isn't waited for.
@@ -211,7 +213,7 @@ impl<U: Upstream> Holder<U> {
 
     /// Puts back units that were taken from a cell and not used.
     pub(crate) fn put_back(&self, key: Key, units: u64, from: Generation) {
-        if self.shared.cells.with(key, |cell| cell.put_back(units, from)) != Some(true) {
+        if !self.shared.cells(key).find(key).is_some_and(|cell| cell.put_back(units, from)) {
             let now = self.now();
             self.shared.touch(key, now, |inside| inside.wallet.handle_put_back(key, units, from, now));
         }
@@ -238,18 +240,15 @@ impl<U: Upstream> Holder<U> {
         tokio::time::timeout_at(deadline, all).await.is_ok_and(|all| all.is_ok())
     }
 
-    /// Sums over all wallets.
-    pub(crate) fn totals(&self) -> Totals {
-        let mut sum = Totals::default();
+    /// Sums over all wallets, and how many keys they hold.
+    pub(crate) fn totals(&self) -> (Totals, usize) {
+        let mut sum = (Totals::default(), 0);
         for stripe in &self.shared.stripes {
-            add(&mut sum, stripe.totals());
+            let (totals, keys) = stripe.totals();
+            add(&mut sum.0, totals);
+            sum.1 += keys;
         }
         sum
-    }
-
-    /// Keys held.
-    pub(crate) fn keys(&self) -> usize {
-        self.shared.cells.len()
     }
 
     fn boot_time(&self, deadline: Instant, now: BootTime) -> BootTime {
@@ -265,8 +264,7 @@ pub(crate) enum Spent {
         left: u64,
         low: bool,
         generation: Generation,
-        beside: u64,
-        reset_after: Nanos,
+        known: Known,
     },
     Denied(Denial),
     /// Ask the wallet.
@@ -275,15 +273,9 @@ pub(crate) enum Spent {
 
 impl Spent {
     #[inline]
-    pub(crate) fn from(cell: &Cell, cost: u64, now: BootTime) -> Self {
+    pub(crate) fn from(cell: KeyCell<'_>, cost: u64, now: BootTime) -> Self {
         match cell.spend(cost, now) {
-            Spend::Taken { left, low, generation } => Self::Taken {
-                left,
-                low,
-                generation,
-                beside: cell.beside(),
-                reset_after: cell.reset_after(now),
-            },
+            Spend::Taken { left, low, generation, known } => Self::Taken { left, low, generation, known },
             Spend::Short | Spend::Over => cell.refuse(cost, now).map_or(Self::No, Self::Denied),
         }
     }
@@ -292,6 +284,11 @@ impl Spent {
 impl<U: Upstream> Shared<U> {
     fn stripe_of(key: Key) -> usize {
         usize::try_from(u128::from(key.high) & STRIPES_MASK).expect("a stripe's number is small")
+    }
+
+    #[inline]
+    fn cells(&self, key: Key) -> &Cells {
+        &self.cells[Self::stripe_of(key)]
     }
 
     /// Does something to the wallet of a key's stripe, and acts on what came of it.
@@ -308,7 +305,7 @@ impl<U: Upstream> Shared<U> {
         let mut work = Work::default();
         let mut inside = self.stripes[stripe].lock();
         let result = with(&mut inside);
-        inside.collect(&self.cells, now, None, &mut work);
+        inside.collect(now, None, &mut work);
         self.stripes[stripe].unlock(inside);
         self.act(work);
         result
@@ -319,7 +316,7 @@ impl<U: Upstream> Shared<U> {
         let Some(mut inside) = self.stripes[stripe].try_lock() else { return };
         let mut work = Work::default();
         with(&mut inside.wallet);
-        inside.collect(&self.cells, now, None, &mut work);
+        inside.collect(now, None, &mut work);
         self.stripes[stripe].unlock(inside);
         self.act(work);
     }

@@ -1,49 +1,32 @@
 //! What spending one unit of a lease costs, beside `governor` and beside the least it could cost, in one run.
 //!
 //! `cargo bench -p leasehold-lease --bench spend`. Each line is the median of rounds that take turns, so that a machine
-//! that slows down slows all of them, and counts processor time. A hot key, then 100,000 keys of 32 bytes picked at random: hashed as a node hashes
-//! them, found in a map that is read without a lock. Clocks: the system's boot-time clock, which is what a lease is counted
-//! on, and `quanta`, which reads the processor's counter and doesn't promise to go on in suspend.
+//! that slows down slows all of them, and counts processor time. A hot key, then 100,000 keys of 32 bytes picked at random:
+//! hashed as a node hashes them, or hashed before, and found among the cells of as many wallets as a client has. Beside
+//! them the least that it could cost: one exchange of a word of its own cache line, as many lines, picked in the same way.
+//! Clocks: the system's boot-time clock, which is what a lease is counted on, and `quanta`, which reads the processor's
+//! counter and doesn't promise to go on in suspend.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
-use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::black_box;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use leasehold_lease::{Cell, EdgeId, LeaseId, Leased, Settings, Spend, Wallet};
+use leasehold_lease::{Cells, EdgeId, LeaseId, Leased, Settings, Spend, Wallet};
 use leasehold_limit::{KeySecret, RuleKeys};
 use leasehold_model::{BootTime, Key, Nanos, Stamp};
 use rustix::time::{ClockId, clock_gettime};
 
 const KEYS: usize = 100_000;
+/// As many as a client has, each of its share of the keys.
+const WALLETS: usize = 64;
 const ROUNDS: usize = 9;
 const SPENDS_A_ROUND: u64 = 400_000;
 /// A lease that no round spends empty.
 const UNITS: u64 = 1 << 39;
-
-/// A counter's key is a hash already: its own bits place it.
-#[derive(Default)]
-struct KeyBits(u64);
-
-impl Hasher for KeyBits {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a key is two words");
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 ^= word;
-    }
-}
-
-type Cells = papaya::HashMap<Key, Arc<Cell>, BuildHasherDefault<KeyBits>>;
 
 fn clock(id: ClockId) -> u64 {
     let time = clock_gettime(id);
@@ -194,7 +177,8 @@ fn hot_key(counter: &Counter) {
     let key = Key::from_u128(5);
     let mut wallet = wallet();
     lease(&mut wallet, &[key]);
-    let cell = Arc::clone(wallet.cell(key).expect("held"));
+    let held = wallet.cells().hold(key).expect("held");
+    let cell = held.cell();
     let word = AtomicU64::new(u64::MAX);
     let swap = || {
         let seen = word.load(Ordering::Acquire);
@@ -206,7 +190,7 @@ fn hot_key(counter: &Counter) {
         line("compare-and-swap + quanta", 1, |_, calls| repeat(calls, || swap() & (counter.now().0 > 0))),
         line("compare-and-swap + CLOCK_BOOTTIME", 1, |_, calls| repeat(calls, || swap() & (boot().0 > 0))),
         line("Cell::spend, time given", 1, {
-            let (cell, now) = (&cell, boot());
+            let now = boot();
             move |_, calls| repeat(calls, || is_taken(cell.spend(1, black_box(now))))
         }),
         line("Cell::spend + quanta", 1, |_, calls| repeat(calls, || is_taken(cell.spend(1, counter.now())))),
@@ -220,62 +204,88 @@ fn hot_key(counter: &Counter) {
     run("hot key", &lines);
 }
 
-fn spend_of(cells: &Cells, key: &Key, now: BootTime) -> bool {
-    cells.pin().get(key).is_some_and(|cell| is_taken(cell.spend(1, now)))
+/// The cells of all keys, as a shell has them.
+struct Shell {
+    cells: Vec<Arc<Cells>>,
+    _wallets: Vec<Wallet<()>>,
+}
+
+impl Shell {
+    fn new(keys: &[Key]) -> Self {
+        let mut wallets: Vec<_> = (0..WALLETS).map(|_| wallet()).collect();
+        for (number, wallet) in wallets.iter_mut().enumerate() {
+            let own: Vec<Key> = keys.iter().copied().filter(|&key| wallet_of(key) == number).collect();
+            lease(wallet, &own);
+        }
+        Self { cells: wallets.iter().map(|wallet| Arc::clone(wallet.cells())).collect(), _wallets: wallets }
+    }
+
+    fn spend(&self, key: Key, now: BootTime) -> bool {
+        self.cells[wallet_of(key)].find(key).is_some_and(|cell| is_taken(cell.spend(1, now)))
+    }
+}
+
+fn wallet_of(key: Key) -> usize {
+    usize::try_from(key.high % WALLETS as u64).expect("a few")
+}
+
+/// A word on a cache line of its own.
+#[repr(align(64))]
+struct Word(AtomicU64);
+
+impl Word {
+    fn take(&self) -> bool {
+        let seen = self.0.load(Ordering::Acquire);
+        self.0.compare_exchange(seen, seen.wrapping_sub(1), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// Calls with keys picked anew for each.
+fn picked(calls: u64, thread: u64, mut call: impl FnMut(usize) -> bool) {
+    let mut pick = Pick(0x9e37_79b9_7f4a_7c15 + thread);
+    repeat(calls, || call(pick.next()));
 }
 
 fn many_keys(counter: &Counter) {
     let names = key_names();
     let rule = RuleKeys::new(&KeySecret::new([7; 16]), "api", "bench");
-    let name_key = |name: &[u8; 32]| rule.key(std::iter::once(Some(name.as_slice())));
-    let keys: Vec<Key> = names.iter().map(name_key).collect();
-    let mut wallet = wallet();
-    lease(&mut wallet, &keys);
-    let cells = Cells::default();
-    for &key in &keys {
-        cells.pin().insert(key, Arc::clone(wallet.cell(key).expect("held")));
-    }
+    let key = |at: usize| rule.key(std::iter::once(Some(black_box(&names[at]).as_slice())));
+    let keys: Vec<Key> = (0..KEYS).map(key).collect();
+    let shell = Shell::new(&keys);
+    let words: Vec<Word> = (0..KEYS).map(|_| Word(AtomicU64::new(0))).collect();
     let limiter: DefaultKeyedRateLimiter<[u8; 32]> = RateLimiter::keyed(quota());
     for name in &names {
         assert!(limiter.check_key(name).is_ok());
     }
-    let system = |thread: u64, calls: u64| {
-        let mut pick = Pick(0x9e37_79b9_7f4a_7c15 + thread);
-        repeat(calls, || spend_of(&cells, &name_key(black_box(&names[pick.next()])), boot()));
-    };
-    let counted = |thread: u64, calls: u64| {
-        let mut pick = Pick(0x9e37_79b9_7f4a_7c15 + thread);
-        repeat(calls, || spend_of(&cells, &name_key(black_box(&names[pick.next()])), counter.now()));
-    };
-    let governor = |thread: u64, calls: u64| {
-        let mut pick = Pick(0x9e37_79b9_7f4a_7c15 + thread);
-        repeat(calls, || limiter.check_key(black_box(&names[pick.next()])).is_ok());
-    };
+    let now = || counter.now();
+    let (given, shell, keys) = (boot(), &shell, &keys);
+    let swapped = |thread, calls| picked(calls, thread, |at| words[at].take() & (now().0 > 0));
+    let hashed = |thread, calls| picked(calls, thread, |at| shell.spend(key(at), now()));
+    let system = |thread, calls| picked(calls, thread, |at| shell.spend(key(at), boot()));
+    let known = |thread, calls| picked(calls, thread, |at| shell.spend(*black_box(&keys[at]), now()));
+    let governor =
+        |thread, calls| picked(calls, thread, |at| limiter.check_key(black_box(&names[at])).is_ok());
     let lines = [
-        line("hash of the key alone", 1, |_, calls| {
-            let mut pick = Pick(0x9e37_79b9_7f4a_7c15);
-            repeat(calls, || black_box(name_key(black_box(&names[pick.next()]))).high > 0);
+        line("compare-and-swap + quanta", 1, swapped),
+        line("compare-and-swap + quanta, 2 threads", 2, swapped),
+        line("hash of the key alone", 1, |thread, calls| {
+            picked(calls, thread, |at| black_box(key(at)).high > 0);
         }),
-        line("hash, map", 1, |_, calls| {
-            let mut pick = Pick(0x9e37_79b9_7f4a_7c15);
-            repeat(calls, || cells.pin().get(&name_key(black_box(&names[pick.next()]))).is_some());
+        line("hash, cell found", 1, |thread, calls| {
+            picked(calls, thread, |at| {
+                let key = key(at);
+                shell.cells[wallet_of(key)].find(key).is_some()
+            });
         }),
-        line("hash, map, one pin for all", 1, |_, calls| {
-            let mut pick = Pick(0x9e37_79b9_7f4a_7c15);
-            let cells = cells.pin();
-            repeat(calls, || cells.get(&name_key(black_box(&names[pick.next()]))).is_some());
+        line("hash, spend, time given", 1, |thread, calls| {
+            picked(calls, thread, |at| shell.spend(key(at), black_box(given)));
         }),
-        line("hash, map, Cell::spend, time given", 1, {
-            let (cells, names, now) = (&cells, &names, boot());
-            move |_, calls| {
-                let mut pick = Pick(0x9e37_79b9_7f4a_7c15);
-                repeat(calls, || spend_of(cells, &name_key(black_box(&names[pick.next()])), black_box(now)));
-            }
-        }),
-        line("hash, map, Cell::spend + quanta", 1, counted),
-        line("hash, map, Cell::spend + CLOCK_BOOTTIME", 1, system),
-        line("hash, map, Cell::spend + quanta, 2 threads", 2, counted),
-        line("hash, map, Cell::spend + CLOCK_BOOTTIME, 2 threads", 2, system),
+        line("hash, spend + quanta", 1, hashed),
+        line("hash, spend + quanta, 2 threads", 2, hashed),
+        line("hash, spend + CLOCK_BOOTTIME", 1, system),
+        line("hash, spend + CLOCK_BOOTTIME, 2 threads", 2, system),
+        line("hashed before, spend + quanta", 1, known),
+        line("hashed before, spend + quanta, 2 threads", 2, known),
         line("governor keyed (DashMap)", 1, governor),
         line("governor keyed (DashMap), 2 threads", 2, governor),
     ];

@@ -6,6 +6,7 @@
 
 pub mod allowance;
 pub mod cell;
+pub mod cells;
 mod fair;
 pub mod ledger;
 mod sync;
@@ -15,7 +16,8 @@ mod tests;
 pub mod wallet;
 
 pub use allowance::Allowances;
-pub use cell::{Cell, Denial, Generation, Spend};
+pub use cell::{Denial, Generation, KeyCell, Known, Spend};
+pub use cells::{Cells, Held};
 pub use ledger::{Asked, Ledger};
 pub use terms::{
     DRIFT_PER_MILLE, EdgeId, LIFETIME_DEFAULT, LIFETIME_MAX, LIFETIME_MIN, LeaseAsk, LeaseId, Leased,

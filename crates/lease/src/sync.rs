@@ -1,3 +1,3 @@
-//! The atomics that a [`Cell`](crate::Cell) is made of. The tests of its interleavings put a model checker's here.
+//! The atomics that [`Cells`](crate::Cells) are made of. The tests of their interleavings put a model checker's here.
 
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

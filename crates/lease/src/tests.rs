@@ -1,3 +1,4 @@
 //! Both ends together.
 
+mod cells;
 mod model;

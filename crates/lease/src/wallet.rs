@@ -4,24 +4,24 @@
 //! and never after it said that it wouldn't. Whatever is lost on the way strands units; nothing makes any.
 //!
 //! Single-threaded, without a clock: every call takes the time, and whatever it gives rise to is polled for.
-//! [`Cell`] is the part that other threads touch. A shell with many threads holds
+//! [`Cells`] are the part that other threads touch. A shell with many threads holds
 //!
 //! ```text
-//! cells:   papaya::HashMap<Key, Arc<Cell>>           read without a lock
-//! stripes: [Mutex<Wallet<L>>; N]                      a key's stripe by its high bits, each with a session of its own
+//! wallets: [Mutex<Wallet<L>>; N]                      a key's by bits of its high half, each with a session of its own
+//! cells:   [Arc<Cells>; N]                            each wallet's ([`Wallet::cells`]), read without its lock
 //! ```
 //!
 //! and decides a request for `cost` units of a key so:
 //!
-//! 1. `cell.spend(cost, now)`. `Taken`: done; when it says `low`, try the stripe's lock and call [`Wallet::handle_low`].
+//! 1. `cells.find(key)`, then `cell.spend(cost, now)`. `Taken`: done; when it says `low`, try the wallet's lock and call [`Wallet::handle_low`].
 //! 2. Otherwise `cell.refuse(cost, now)`. `Some`: denied, done.
-//! 3. Otherwise (or without a cell) lock the stripe and call [`Wallet::handle_check`]. `Waiting`: drop the lock and await
+//! 3. Otherwise (or without a cell) lock the wallet and call [`Wallet::handle_check`]. `Waiting`: drop the lock and await
 //!    the [`Event::Answered`] of that ticket; [`Wallet::give_up`] when the caller goes away.
 //!
-//! Whoever called anything then polls, under the same lock: [`Wallet::poll_event`] (`Opened` puts a cell into the map,
-//! `Closed` removes it) and [`Wallet::poll_ask`], whose asks go out in batches. One task a wallet sleeps until
-//! [`Wallet::next_deadline`] and calls [`Wallet::handle_timeout`]. Units that a request took and can't use, because another
-//! of its limits refused, go back by [`Cell::put_back`], or, when that says no, by [`Wallet::handle_put_back`].
+//! Whoever called anything then polls, under the same lock: [`Wallet::poll_event`], and [`Wallet::poll_ask`], whose asks
+//! go out in batches. One task a wallet sleeps until [`Wallet::next_deadline`] and calls [`Wallet::handle_timeout`]. Units
+//! that a request took and can't use, because another of its limits refused, go back by [`KeyCell::put_back`], or, when
+//! that says no, by [`Wallet::handle_put_back`].
 
 mod answer;
 mod broker;
@@ -51,14 +51,15 @@ use self::replies::Replies;
 pub use self::sizing::Settings;
 pub use self::waiters::Ticket;
 use self::waiters::{Waiter, Who};
-use crate::cell::{Cell, Generation};
+use crate::cell::{Generation, KeyCell};
+use crate::cells::{Cells, Slab};
 use crate::{EdgeId, LeaseAsk, LeaseId, Leased};
 
 /// What a process holds of every key. `L` is what the shell needs to send a key's ask: its limit, its way.
-#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub struct Wallet<L> {
     shared: Shared,
+    slab: Slab,
     session: u128,
     next_seq: u64,
     next_ticket: u64,
@@ -90,6 +91,7 @@ impl<L: Clone> Wallet<L> {
         };
         Self {
             shared,
+            slab: Slab::new(),
             session,
             next_seq: 0,
             next_ticket: 0,
@@ -155,7 +157,7 @@ impl<L: Clone> Wallet<L> {
         }
     }
 
-    /// Puts back units that [`Cell::put_back`] wouldn't take. `false`: their owner may know them as spent; so they are.
+    /// Puts back units that [`KeyCell::put_back`] wouldn't take. `false`: their owner may know them as spent; so they are.
     pub fn handle_put_back(&mut self, key: Key, units: u64, from: Generation, now: BootTime) -> bool {
         let Some(entry) = self.keys.get_mut(&key) else { return false };
         entry.look(&mut self.shared, now);
@@ -374,9 +376,15 @@ impl<L: Clone> Wallet<L> {
         (self.session, self.flights.first_key_value().map_or(self.next_seq, |(&seq, _)| seq))
     }
 
+    /// The cells of all keys held, for others to spend from without this wallet's lock.
+    #[must_use]
+    pub const fn cells(&self) -> &Arc<Cells> {
+        self.slab.cells()
+    }
+
     /// A key's cell, if the key is held.
     #[must_use]
-    pub fn cell(&self, key: Key) -> Option<&Arc<Cell>> {
+    pub fn cell(&self, key: Key) -> Option<KeyCell<'_>> {
         self.keys.get(&key).map(|entry| entry.leases.cell())
     }
 
@@ -424,9 +432,8 @@ impl<L: Clone> Wallet<L> {
         if self.keys.len() >= self.shared.settings.keys_max {
             return false;
         }
-        let entry = Entry::new(limit.clone(), now);
-        self.shared.events.push_back(Event::Opened { key, cell: Arc::clone(entry.leases.cell()) });
-        self.keys.insert(key, entry);
+        let Some(held) = self.slab.open(key) else { return false };
+        self.keys.insert(key, Entry::new(limit.clone(), held, now));
         true
     }
 
@@ -459,8 +466,8 @@ impl<L: Clone> Wallet<L> {
             self.flights.remove(&seq);
         }
         if gone {
+            self.slab.close(entry.leases.held_cell());
             self.keys.remove(&key);
-            self.shared.events.push_back(Event::Closed { key });
             return;
         }
         entry.timer = due;

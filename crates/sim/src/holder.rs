@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use leasehold_lease::{
-    Answer, Cell, Checked, EdgeId, Event, Holding, LeaseAsk, Leased, Lent, Outgoing, Settings, Spend, Ticket,
+    Answer, Checked, EdgeId, Event, Holding, LeaseAsk, Leased, Lent, Outgoing, Settings, Spend, Ticket,
     Wallet,
 };
 use leasehold_model::{BootTime, Key, Nanos, RequestId};
@@ -24,7 +24,6 @@ const BUDGET: Nanos = Nanos::from_millis(1_000);
 #[derive(Debug)]
 pub(crate) struct Holder {
     wallet: Wallet<Rc<LimitSpec>>,
-    cells: BTreeMap<Key, Arc<Cell>>,
     waiting: BTreeMap<Ticket, (Key, u64)>,
     children: BTreeMap<RequestId, (Key, usize)>,
     given: BTreeMap<RequestId, Leased>,
@@ -70,7 +69,6 @@ impl Holder {
     pub(crate) fn new(session: u128, settings: Settings, broker_of: Option<usize>) -> Self {
         Self {
             wallet: Wallet::new(EdgeId(session), session, settings),
-            cells: BTreeMap::new(),
             waiting: BTreeMap::new(),
             children: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -112,7 +110,7 @@ impl Holder {
     }
 
     fn decide(&mut self, spec: &Rc<LimitSpec>, key: Key, cost: u64, now: BootTime) -> Fate {
-        if let Some(cell) = self.cells.get(&key) {
+        if let Some(cell) = self.wallet.cell(key) {
             if let Spend::Taken { low, .. } = cell.spend(cost, now) {
                 if low {
                     self.wallet.handle_low(key, now);
@@ -255,19 +253,13 @@ impl Holder {
     /// Keys held, and the most that may be.
     #[must_use]
     pub(crate) fn keys(&self) -> (usize, usize) {
-        (self.cells.len(), Settings::default().keys_max)
+        (self.wallet.keys(), Settings::default().keys_max)
     }
 
     fn act(&mut self, wants: &mut Wants, ctx: &mut Ctx) -> u64 {
         let mut consumed = 0;
         while let Some(event) = self.wallet.poll_event() {
             match event {
-                Event::Opened { key, cell } => {
-                    self.cells.insert(key, cell);
-                }
-                Event::Closed { key } => {
-                    self.cells.remove(&key);
-                }
                 Event::Answered { ticket, answer } => {
                     if let Some((key, cost)) = self.waiting.remove(&ticket) {
                         let fate = self.settle(cost, &answer);

@@ -4,7 +4,7 @@
 //! away meanwhile.
 
 use leasehold_decide::{Proposal, ProposeError, Proposed, Terms};
-use leasehold_lease::Generation;
+use leasehold_lease::{Generation, Known};
 use leasehold_limit::Decision;
 use leasehold_limit::check::Source;
 use leasehold_model::Key;
@@ -120,7 +120,7 @@ impl<U: Upstream> LeaseAuthority<U> {
                 continue;
             };
             match self.holder.spend(demand.key, cost, now) {
-                Some(Spent::Taken { left, low, generation, beside, reset_after }) => {
+                Some(Spent::Taken { left, low, generation, known: Known { beside, reset_after } }) => {
                     hand.taken.push(Taken { key: demand.key, units: cost, from: generation });
                     let decision = taken(&spec.limit, cost, left.saturating_add(beside), reset_after);
                     *found = Some((decision, Source::Lease));
@@ -186,7 +186,7 @@ impl<U: Upstream> LeaseAuthority<U> {
         let cost = self.leased_cost(demand, limits, terms)?;
         let (spec, _) = at(demand, limits, terms)?;
         match self.holder.spend(demand.key, 0, self.holder.now())? {
-            Spent::Taken { left, beside, reset_after, .. } if left >= cost.max(1) => {
+            Spent::Taken { left, known: Known { beside, reset_after }, .. } if left >= cost.max(1) => {
                 let left = (left - cost).saturating_add(beside);
                 Some((taken(&spec.limit, cost, left, reset_after), Source::Lease))
             }

@@ -76,7 +76,7 @@ impl<U: Upstream> Shared<U> {
             // The wallet sends it again in its own time.
             Err(NoGrant::Unreachable) => {}
         }
-        inside.collect(&self.cells, now, Some(outcome), &mut work);
+        inside.collect(now, Some(outcome), &mut work);
         self.stripes[number].unlock(inside);
         self.act(work);
     }

@@ -9,7 +9,6 @@ use leasehold_shard::Settled;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-use super::cells::Cells;
 use super::{Heard, Way};
 use crate::{Grant, NoGrant, UpstreamAsk};
 
@@ -86,8 +85,10 @@ impl Stripe {
         BootTime(self.due.load(Ordering::SeqCst))
     }
 
-    pub(super) fn totals(&self) -> Totals {
-        self.inside.lock().wallet.totals()
+    /// What its wallet did so far, and how many keys it holds.
+    pub(super) fn totals(&self) -> (Totals, usize) {
+        let wallet = &self.inside.lock().wallet;
+        (wallet.totals(), wallet.keys())
     }
 }
 
@@ -121,14 +122,13 @@ impl Inside {
     /// Takes out everything that came of what was done. `outcome` is the upstream's answer, if that was it.
     pub(super) fn collect(
         &mut self,
-        cells: &Cells,
         now: BootTime,
         outcome: Option<&Result<Grant, NoGrant>>,
         work: &mut Work,
     ) {
         loop {
             while let Some(event) = self.wallet.poll_event() {
-                self.event(event, cells, outcome, work);
+                self.event(event, outcome, work);
             }
             let Some(outgoing) = self.wallet.poll_ask(now) else { break };
             let Way { spec, terms } = outgoing.limit;
@@ -145,21 +145,13 @@ impl Inside {
         work.due = self.wallet.next_deadline();
     }
 
-    fn event(
-        &mut self,
-        event: Event,
-        cells: &Cells,
-        outcome: Option<&Result<Grant, NoGrant>>,
-        work: &mut Work,
-    ) {
+    fn event(&mut self, event: Event, outcome: Option<&Result<Grant, NoGrant>>, work: &mut Work) {
         match event {
             Event::Answered { ticket, answer } => {
                 if let Some(waiting) = self.waiting.remove(&ticket) {
                     work.tell.push((waiting, heard(answer, outcome)));
                 }
             }
-            Event::Opened { key, cell } => cells.insert(key, cell),
-            Event::Closed { key } => cells.remove(key),
             Event::Slot { key, slot, sent } => {
                 let parts =
                     outcome.and_then(|outcome| outcome.as_ref().ok()).map_or(1, |grant| grant.slot_parts);

@@ -33,33 +33,25 @@ pub struct Peer {
 
 /// What a stream counted since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct Counts<N = u64> {
     /// Connections that a node welcomed.
-    pub connections: u64,
+    pub connections: N,
     /// Attempts to connect that came to nothing.
-    pub failures: u64,
+    pub failures: N,
     /// Messages with asks.
-    pub messages: u64,
+    pub messages: N,
     /// Asks in them, those sent again included.
-    pub asks: u64,
+    pub asks: N,
     /// Answers that somebody waited for.
-    pub answers: u64,
+    pub answers: N,
     /// Asks whose deadline passed without an answer.
-    pub expired: u64,
+    pub expired: N,
     /// Rule sets that were not understood.
-    pub rules_refused: u64,
+    pub rules_refused: N,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Meters {
-    pub(super) connections: AtomicU64,
-    pub(super) failures: AtomicU64,
-    pub(super) messages: AtomicU64,
-    pub(super) asks: AtomicU64,
-    pub(super) answers: AtomicU64,
-    pub(super) expired: AtomicU64,
-    pub(super) rules_refused: AtomicU64,
-}
+/// The same, while it is being counted.
+pub(super) type Meters = Counts<AtomicU64>;
 
 /// See the module.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The stream against a node that does as the test says, over real sockets.
 
+use std::io;
 use std::time::Duration;
 
 use leasehold_decide::{Proposal, Terms};
@@ -10,9 +11,12 @@ use leasehold_shard::{Batch, Command, Reset};
 use leasehold_wire::lease::{Answer, Asks, Hello, LeaseRequest, LeaseResponse, RuleSet, Welcome, What};
 use leasehold_wire::proto::leasehold::v1 as proto;
 use leasehold_wire::proto::leasehold::v1::lease_service_server::{LeaseService, LeaseServiceServer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
+use tokio_stream::Stream;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream, UnixListenerStream};
+use tonic::transport::server::Connected;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
@@ -55,22 +59,22 @@ impl Node {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap().to_string());
-        let (talks, streams) = mpsc::channel(16);
-        let server = tonic::transport::Server::builder().add_service(LeaseServiceServer::new(Service(talks)));
-        let serving = tokio::spawn(async move {
-            server.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap();
-        });
-        Self { address, streams, serving }
+        Self::serve(address, TcpListenerStream::new(listener))
     }
 
     fn at(path: &std::path::Path) -> Self {
         let listener = UnixListener::bind(path).unwrap();
+        Self::serve(Address::Unix(path.to_owned()), UnixListenerStream::new(listener))
+    }
+
+    fn serve<IO>(address: Address, incoming: impl Stream<Item = io::Result<IO>> + Send + 'static) -> Self
+    where
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    {
         let (talks, streams) = mpsc::channel(16);
         let server = tonic::transport::Server::builder().add_service(LeaseServiceServer::new(Service(talks)));
-        let serving = tokio::spawn(async move {
-            server.serve_with_incoming(UnixListenerStream::new(listener)).await.unwrap();
-        });
-        Self { address: Address::Unix(path.to_owned()), streams, serving }
+        let serving = tokio::spawn(async move { server.serve_with_incoming(incoming).await.unwrap() });
+        Self { address, streams, serving }
     }
 
     /// The next stream, greeted.
@@ -117,6 +121,16 @@ impl Talk {
     }
 }
 
+/// Looks every few milliseconds until it is so.
+async fn eventually(is_so: impl Fn() -> bool) {
+    within(async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
 async fn within<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("it should not take so long")
 }
@@ -159,6 +173,27 @@ fn ask(stream: &NodeStream, seq: u64) -> UpstreamAsk {
         usage: Vec::new(),
     };
     UpstreamAsk { id: RequestId { session: 77, seq }, spec: Arc::new(spec), terms, ask }
+}
+
+/// An edge whose stream a node has welcomed.
+struct Open {
+    node: Node,
+    talk: Talk,
+    hello: Hello,
+    stream: NodeStream,
+    wallet: Wallet,
+}
+
+/// An edge of a node of its own, which takes so many asks at once.
+async fn open(asks_max: u32) -> Open {
+    open_at(Node::start().await, asks_max).await
+}
+
+async fn open_at(mut node: Node, asks_max: u32) -> Open {
+    let stream = stream(&[&node]);
+    let wallet = Wallet::of(&stream);
+    let (talk, hello) = node.welcome(asks_max).await;
+    Open { node, talk, hello, stream, wallet }
 }
 
 /// Asks for tokens and takes the answers.
@@ -218,10 +253,7 @@ async fn an_edge_says_who_it_is_and_asks_nothing_before_it_is_welcome() {
 
 #[tokio::test]
 async fn a_slow_answer_delays_no_other() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let mut wallet = Wallet::of(&stream);
-    let (mut talk, _) = node.welcome(8).await;
+    let Open { mut talk, stream, mut wallet, .. } = open(8).await;
     wallet.ask([1, 2, 3]);
     let asks = talk.hear_asks().await.asks;
     assert_eq!(asks.len(), 3, "one message carries all");
@@ -235,10 +267,7 @@ async fn a_slow_answer_delays_no_other() {
 
 #[tokio::test]
 async fn an_ask_is_sent_again_under_its_id_after_a_lost_connection_and_answered_once() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let mut wallet = Wallet::of(&stream);
-    let (mut talk, first) = node.welcome(8).await;
+    let Open { mut node, mut talk, hello: first, stream, mut wallet } = open(8).await;
     wallet.ask([1]);
     let before = talk.hear_asks().await.asks;
     drop(talk);
@@ -258,10 +287,7 @@ async fn an_ask_is_sent_again_under_its_id_after_a_lost_connection_and_answered_
 
 #[tokio::test]
 async fn no_more_asks_are_under_way_than_the_node_takes() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let wallet = Wallet::of(&stream);
-    let (mut talk, _) = node.welcome(2).await;
+    let Open { mut talk, wallet, .. } = open(2).await;
     wallet.ask(0..5);
     let first = talk.hear_asks().await.asks;
     assert_eq!(first.len(), 2);
@@ -286,9 +312,7 @@ async fn an_ask_without_an_answer_ends_at_its_deadline() {
 
 #[tokio::test]
 async fn what_only_owners_decide_is_asked_and_answered_as_it_is() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let (mut talk, _) = node.welcome(8).await;
+    let Open { mut talk, stream, .. } = open(8).await;
     let asking = {
         let stream = stream.clone();
         tokio::spawn(async move { stream.propose(reset(2), Instant::now() + PATIENCE).await })
@@ -304,10 +328,7 @@ async fn what_only_owners_decide_is_asked_and_answered_as_it_is() {
 
 #[tokio::test]
 async fn why_nobody_answers_is_told() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let mut wallet = Wallet::of(&stream);
-    let (mut talk, _) = node.welcome(8).await;
+    let Open { mut talk, mut wallet, .. } = open(8).await;
     wallet.ask([1, 2, 3]);
     let asks = talk.hear_asks().await.asks;
     talk.answer(asks[0].tag, Outcome::Unanswered(Unanswered::Overloaded)).await;
@@ -320,10 +341,7 @@ async fn why_nobody_answers_is_told() {
 
 #[tokio::test]
 async fn a_node_that_is_not_understood_is_left_and_its_asks_go_on() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let mut wallet = Wallet::of(&stream);
-    let (mut talk, _) = node.welcome(8).await;
+    let Open { mut node, mut talk, mut wallet, .. } = open(8).await;
     wallet.ask([1]);
     let tag = talk.hear_asks().await.asks[0].tag;
     let granted = proto::Granted { granted: 5, ..proto::Granted::default() };
@@ -338,15 +356,14 @@ async fn a_node_that_is_not_understood_is_left_and_its_asks_go_on() {
 
 #[tokio::test]
 async fn a_node_of_a_level_that_was_not_offered_is_left() {
-    let (mut newer, mut node) = (Node::start().await, Node::start().await);
+    let mut newer = Node::start().await;
     let stream = stream(&[&newer]);
     let mut talk = within(newer.streams.recv()).await.unwrap();
     talk.hear().await;
     talk.say(welcome(2, 8)).await;
     assert!(within(talk.requests.message()).await.is_ok_and(|heard| heard.is_none()));
     drop(stream);
-    let stream = self::stream(&[&node]);
-    let (talk, _) = node.welcome(8).await;
+    let Open { talk, stream, .. } = open(8).await;
     // What a later version says is passed over.
     talk.say(LeaseResponse::Later).await;
     assert_eq!(stream.away(), None);
@@ -375,10 +392,8 @@ async fn a_node_that_stops_is_left_for_another_after_its_answers() {
 
 #[tokio::test]
 async fn rules_are_put_in_force_and_mistaken_ones_are_not() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
+    let Open { talk, stream, .. } = open(8).await;
     let mut rules = stream.rules();
-    let (talk, _) = node.welcome(8).await;
     let set = |version, text: &str| {
         LeaseResponse::Rules(RuleSet {
             version: RulesVersion(version),
@@ -396,12 +411,7 @@ async fn rules_are_put_in_force_and_mistaken_ones_are_not() {
     assert_eq!((known.book.version, known.book.domains.len()), (RulesVersion(1), 1));
     talk.say(set(2, "{domain: d, limits: [{name: a, dance: 5/s}]}")).await;
     // Sets are read beside each other, and an older one that is read late is passed over: this one is awaited.
-    within(async {
-        while stream.counts().rules_refused == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    })
-    .await;
+    eventually(|| stream.counts().rules_refused > 0).await;
     talk.say(set(3, "{domain: e, limits: [{name: a, limit: 5/s}]}")).await;
     within(rules.wait_for(|known| known.as_ref().is_some_and(|known| known.book.version.0 == 3)))
         .await
@@ -411,7 +421,6 @@ async fn rules_are_put_in_force_and_mistaken_ones_are_not() {
 
 #[tokio::test]
 async fn nobody_is_there_is_known_and_over_when_somebody_is() {
-    let mut node = Node::start().await;
     let gone = {
         let node = Node::start().await;
         node.serving.abort();
@@ -420,30 +429,16 @@ async fn nobody_is_there_is_known_and_over_when_somebody_is() {
     };
     let addresses = vec![gone];
     let alone = NodeStream::open(StreamConfig { addresses, name: String::new() });
-    within(async {
-        while alone.away().is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    eventually(|| alone.away().is_some()).await;
     assert!(alone.away().unwrap().why.starts_with("connecting: "), "{:?}", alone.away());
-    let stream = stream(&[&node]);
-    let (_talk, _) = node.welcome(8).await;
-    within(async {
-        while stream.peer().is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    })
-    .await;
+    let Open { talk: _talk, stream, .. } = open(8).await;
+    eventually(|| stream.peer().is_some()).await;
     assert_eq!(stream.away(), None);
 }
 
 #[tokio::test]
 async fn a_closed_stream_has_its_answers_says_goodbye_and_takes_nothing_more() {
-    let mut node = Node::start().await;
-    let stream = stream(&[&node]);
-    let mut wallet = Wallet::of(&stream);
-    let (mut talk, _) = node.welcome(8).await;
+    let Open { mut talk, stream, mut wallet, .. } = open(8).await;
     wallet.ask([1]);
     let tag = talk.hear_asks().await.asks[0].tag;
     let closing = {
@@ -464,10 +459,7 @@ async fn a_closed_stream_has_its_answers_says_goodbye_and_takes_nothing_more() {
 async fn a_node_is_reached_over_a_socket_of_the_machine() {
     let folder = std::env::temp_dir().join(format!("leasehold-{}", rand::random::<u64>()));
     std::fs::create_dir(&folder).unwrap();
-    let mut node = Node::at(&folder.join("node.sock"));
-    let stream = stream(&[&node]);
-    let mut wallet = Wallet::of(&stream);
-    let (mut talk, _) = node.welcome(8).await;
+    let Open { mut talk, mut wallet, .. } = open_at(Node::at(&folder.join("node.sock")), 8).await;
     wallet.ask([1]);
     let tag = talk.hear_asks().await.asks[0].tag;
     talk.grant(tag, 5).await;

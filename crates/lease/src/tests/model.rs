@@ -10,6 +10,7 @@ mod owner;
 mod search;
 mod world;
 
+use crate::{DRIFT_PER_MILLE, owner_lifetime};
 use leasehold_limit::{Algorithm, Limit, Window};
 use leasehold_model::Nanos;
 
@@ -60,6 +61,8 @@ fn setup(limit: Limit, parents: &[Option<usize>], left: Left) -> Setup {
         lifetime: Nanos(2 * STEP.0),
         idle: Nanos(2 * STEP.0),
         left,
+        drifts: vec![0; parents.len()],
+        line_drift: 0,
         bug: None,
     }
 }
@@ -150,6 +153,47 @@ fn a_broker_or_a_child_that_dies_mints_nothing() {
 #[test]
 fn lost_and_repeated_messages_around_a_broker_mint_nothing() {
     check(setup(bucket(), BROKER, Left { losses: 1, repeats: 1, requests: 0, ..calm() }));
+}
+
+/// Four at once, and full again a tenth of a millisecond after it is empty: whatever ends too late is seen. A lease ends
+/// at its owner just before the second step.
+fn brisk(drifts: &[i64], line_drift: i64) -> Setup {
+    let limit = limit(Algorithm::TokenBucket { burst: 4 }, 4_000, 1);
+    let left = Left { bursts: 1, requests: 1, directs: 4, ticks: 2, ..Left::default() };
+    let until_owner_ends = Nanos(2 * STEP.0 - 200_000);
+    let lifetime = Nanos(until_owner_ends.0 - (owner_lifetime(until_owner_ends).0 - until_owner_ends.0));
+    let idle = Nanos(10 * STEP.0);
+    Setup {
+        lifetime,
+        idle,
+        drifts: drifts.to_vec(),
+        line_drift,
+        ..setup(limit, &EDGES[..drifts.len()], left)
+    }
+}
+
+#[test]
+fn clocks_that_are_off_by_no_more_than_they_may_mint_nothing() {
+    let off = i64::try_from(DRIFT_PER_MILLE).expect("small");
+    for (edge, line) in [(-off, off), (off, -off), (-off, 0), (0, off)] {
+        check(brisk(&[edge], line));
+    }
+}
+
+#[test]
+fn a_child_and_a_broker_whose_clocks_part_mint_nothing() {
+    let off = i64::try_from(DRIFT_PER_MILLE).expect("small");
+    let parents = BROKER.to_vec();
+    check(Setup { parents, left: calm(), ..brisk(&[off, -off], off) });
+}
+
+#[test]
+fn the_model_catches_a_clock_that_is_slower_than_it_may_be() {
+    // The margins of both sides cover four thousandths.
+    let off = 5 * i64::try_from(DRIFT_PER_MILLE).expect("small");
+    let found = search(&brisk(&[-off], 0), 4 * WORLDS_MAX);
+    let (path, wrong) = found.wrong.unwrap_or_else(|| panic!("nothing wrong in {} worlds", found.worlds));
+    println!("{wrong} after {} worlds: {path:?}", found.worlds);
 }
 
 /// Plants a mistake in a world of one edge, and somebody who asks for every unit exactly: the meter finds it.

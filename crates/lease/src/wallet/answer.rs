@@ -1,12 +1,9 @@
 //! What a wallet tells its shell.
 
-use std::sync::Arc;
-
 use leasehold_limit::RetryAfter;
 use leasehold_model::{Key, Nanos, RequestId};
 
 use super::waiters::Ticket;
-use crate::cell::Cell;
 use crate::{LeaseAsk, Leased};
 
 /// The answer to one request.
@@ -83,18 +80,6 @@ pub enum Event {
         id: RequestId,
         /// `None`: nobody could say. The child asks again under the same id.
         leased: Option<Leased>,
-    },
-    /// The key has a cell: spend from it first.
-    Opened {
-        /// The key.
-        key: Key,
-        /// Its cell, until [`Event::Closed`].
-        cell: Arc<Cell>,
-    },
-    /// The key is no longer held; its cell stays empty for good.
-    Closed {
-        /// The key.
-        key: Key,
     },
     /// The owner gave this edge a number among those that may hold a share (see [`crate::Allowances`]).
     Slot {

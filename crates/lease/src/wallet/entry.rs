@@ -14,6 +14,7 @@ use super::flight::Flight;
 use super::leases::Leases;
 use super::sizing::{LEASES_MAX, Settings};
 use super::waiters::{Waiters, Who};
+use crate::cells::Held;
 use crate::{EdgeId, LeaseAsk, LeaseId, Leased, MilliRate};
 
 /// A key without anything is kept for so long, so that its demand isn't forgotten between two requests.
@@ -100,10 +101,10 @@ pub(super) struct Entry<L> {
 }
 
 impl<L> Entry<L> {
-    pub(super) fn new(limit: L, now: BootTime) -> Self {
+    pub(super) fn new(limit: L, held: Held, now: BootTime) -> Self {
         Self {
             limit,
-            leases: Leases::new(),
+            leases: Leases::new(held),
             demand: Demand::new(now),
             waiters: Waiters::default(),
             children: Children::default(),

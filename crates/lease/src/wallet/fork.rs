@@ -3,28 +3,42 @@
 //! Only in tests: two copies of one wallet would spend the same units.
 
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+
+use leasehold_model::Key;
 
 use super::Wallet;
+use super::entry::Entry;
 use super::leases::Leases;
-use crate::cell::Cell;
 
-impl Clone for Leases {
+impl<L: Clone> Clone for Wallet<L> {
     fn clone(&self) -> Self {
-        self.with_cell(Arc::new(self.cell().snapshot()))
+        let Self { shared, session, next_seq, next_ticket, keys, timers, ready, flights, replies, slab } =
+            self;
+        let slab = slab.clone();
+        let copied = |(&key, entry): (&Key, &Entry<L>)| {
+            let mut entry = entry.clone();
+            entry.leases.rebind(slab.cells().hold(key).expect("every key has a cell"));
+            (key, entry)
+        };
+        Self {
+            keys: keys.iter().map(copied).collect(),
+            shared: shared.clone(),
+            session: *session,
+            next_seq: *next_seq,
+            next_ticket: *next_ticket,
+            timers: timers.clone(),
+            ready: ready.clone(),
+            flights: flights.clone(),
+            replies: replies.clone(),
+            slab,
+        }
     }
 }
 
 impl Hash for Leases {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.parts().hash(hasher);
-        self.cell().numbers().hash(hasher);
-    }
-}
-
-impl Cell {
-    fn snapshot(&self) -> Self {
-        Self::of(self.numbers())
+        self.cell().hash(hasher);
     }
 }
 

@@ -4,13 +4,12 @@
 //! held, and counts as spent or held as soon as it is withdrawn. Totals only rise, but for units that are put back before
 //! anybody was told that they were spent.
 
-use std::sync::Arc;
-
 use leasehold_model::BootTime;
 use leasehold_model::planted::{self, Bug};
 
 use super::answer::Holding;
-use crate::cell::{Cell, Generation, TOKENS_MAX};
+use crate::cell::{Generation, KeyCell, TOKENS_MAX};
+use crate::cells::Held;
 use crate::{LeaseId, Usage};
 
 /// Fillings of the cell that a lease remembers since its last report, to put units back by. Older ones stay spent.
@@ -53,9 +52,10 @@ impl Lease {
 }
 
 /// All leases of one key, and the cell that one of them is in.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(super) struct Leases {
-    cell: Arc<Cell>,
+    held: Held,
     /// By deadline, the first to end first; few.
     all: Vec<Lease>,
     /// The lease in the cell and how many of its units went in.
@@ -65,12 +65,17 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn new() -> Self {
-        Self { cell: Arc::new(Cell::new()), all: Vec::new(), placed: None, counted: 0 }
+    /// None yet. Nobody else fills the cell, or withdraws from it.
+    pub(super) const fn new(held: Held) -> Self {
+        Self { held, all: Vec::new(), placed: None, counted: 0 }
     }
 
-    pub(super) const fn cell(&self) -> &Arc<Cell> {
-        &self.cell
+    pub(super) fn cell(&self) -> KeyCell<'_> {
+        self.held.cell()
+    }
+
+    pub(super) const fn held_cell(&self) -> &Held {
+        &self.held
     }
 
     pub(super) fn len(&self) -> usize {
@@ -104,7 +109,7 @@ impl Leases {
     /// Units spent since this was last asked, without touching the cell.
     pub(super) fn look(&mut self) -> u64 {
         let Some((_, units)) = self.placed else { return 0 };
-        let spent = units.saturating_sub(self.cell.tokens());
+        let spent = units.saturating_sub(self.cell().tokens());
         let news = spent.saturating_sub(self.counted);
         self.counted = spent.max(self.counted);
         news
@@ -113,7 +118,7 @@ impl Leases {
     /// Takes everything out of the cell: from here on the totals are exact. Returns what [`Leases::look`] would.
     pub(super) fn withdraw(&mut self) -> u64 {
         let Some((id, units)) = self.placed.take() else { return 0 };
-        let spent = units.saturating_sub(self.cell.withdraw());
+        let spent = units.saturating_sub(self.cell().withdraw());
         let news = spent.saturating_sub(std::mem::take(&mut self.counted));
         if let Some(lease) = self.find_mut(id) {
             lease.spent += spent;
@@ -134,7 +139,7 @@ impl Leases {
         if lease.fillings.len() == FILLINGS_MAX {
             lease.fillings.remove(0);
         }
-        lease.fillings.push(self.cell.fill(units, lease.deadline, low(held - units, units)));
+        lease.fillings.push(self.held.cell().fill(units, lease.deadline, low(held - units, units)));
         self.placed = Some((lease.id, units));
     }
 
@@ -147,7 +152,7 @@ impl Leases {
     fn spent_in_cell(&self, now: BootTime) -> u64 {
         match self.placed {
             Some((id, units)) if self.find(id).is_some_and(|lease| lease.lives(now)) => {
-                units.saturating_sub(self.cell.tokens())
+                units.saturating_sub(self.cell().tokens())
             }
             Some(_) | None => 0,
         }
@@ -287,7 +292,7 @@ impl Leases {
     pub(super) fn holdings(&self) -> impl Iterator<Item = Holding> {
         self.all.iter().map(|lease| {
             let inside = self.placed.filter(|(id, _)| *id == lease.id);
-            let spent_inside = inside.map_or(0, |(_, units)| units.saturating_sub(self.cell.tokens()));
+            let spent_inside = inside.map_or(0, |(_, units)| units.saturating_sub(self.cell().tokens()));
             let Lease { id, deadline, granted, spent, returned, lent, .. } = *lease;
             Holding { id, deadline, granted, spent: spent + spent_inside, returned, lent }
         })
@@ -307,8 +312,9 @@ impl Leases {
         (&self.all, self.placed, self.counted)
     }
 
+    /// A copy's own cell, that says the same.
     #[cfg(test)]
-    pub(super) fn with_cell(&self, cell: Arc<Cell>) -> Self {
-        Self { cell, all: self.all.clone(), placed: self.placed, counted: self.counted }
+    pub(super) fn rebind(&mut self, held: Held) {
+        self.held = held;
     }
 }

@@ -84,7 +84,7 @@ impl Edge {
         std::iter::from_fn(|| self.wallet.poll_event())
             .filter_map(|event| match event {
                 Event::Answered { ticket, answer } => Some((ticket, answer)),
-                Event::Opened { .. } | Event::Closed { .. } | Event::Lent { .. } | Event::Slot { .. } => None,
+                Event::Lent { .. } | Event::Slot { .. } => None,
             })
             .collect()
     }
@@ -305,7 +305,7 @@ fn a_denied_key_is_refused_without_the_wallet_until_its_time() {
     assert!(
         matches!(answers[0].1, Answer::Denied { retry_after, asked: true, .. } if Some(retry_after) == wait)
     );
-    let cell = Arc::clone(edge.wallet.cell(KEY).expect("held"));
+    let cell = edge.wallet.cell(KEY).expect("held");
     // Decided half a round trip before the answer came.
     assert_eq!(cell.refuse(1, ms(504)).expect("denied").retry_after, Nanos::from_millis(1));
     assert_eq!(cell.refuse(1, ms(505)), None);
@@ -495,7 +495,7 @@ fn units_asked_for_past_the_wallet_are_held_from_the_second_request_on() {
 fn a_refusal_that_came_past_the_wallet_is_kept_until_its_time() {
     let mut edge = edge();
     edge.wallet.handle_decided_elsewhere(KEY, &"limit", 1, &decided(false, 0), ms(0));
-    let cell = Arc::clone(edge.wallet.cell(KEY).expect("the key is held"));
+    let cell = edge.wallet.cell(KEY).expect("the key is held");
     assert!(cell.refuse(1, ms(299)).is_some());
     assert!(cell.refuse(1, ms(300)).is_none());
     edge.asks_nothing(0);

@@ -31,6 +31,10 @@ pub(super) struct Setup {
     pub(super) lifetime: Nanos,
     pub(super) idle: Nanos,
     pub(super) left: Left,
+    /// By how much each node's clock is fast, or slow, in thousandths.
+    pub(super) drifts: Vec<i64>,
+    /// By how much the owner's line is fast.
+    pub(super) line_drift: i64,
     pub(super) bug: Option<Bug>,
 }
 
@@ -166,8 +170,7 @@ impl<'a> World<'a> {
         choices.extend(nodes().filter(|_| bursts > 0).map(Action::Burst));
         choices.extend(nodes().filter(|_| requests > 0).map(Action::Request));
         // One that is refused changes nothing.
-        let direct =
-            directs > 0 && self.owner.has_one(&self.setup.limit, KEY, Stamp(self.now), self.setup.bug);
+        let direct = directs > 0 && self.owner.has_one(&self.setup.limit, KEY, self.stamp(), self.setup.bug);
         choices.extend(direct.then_some(Action::Direct));
         choices.extend((ticks > 0).then_some(Action::Tick));
         choices.extend(wires().filter(|_| losses > 0).map(Action::Lose));
@@ -194,7 +197,8 @@ impl<'a> World<'a> {
             }
             Action::Direct => {
                 self.left.directs -= 1;
-                if self.owner.direct(&self.setup.limit, KEY, Stamp(self.now), self.setup.bug) {
+                let now = self.stamp();
+                if self.owner.direct(&self.setup.limit, KEY, now, self.setup.bug) {
                     self.spent(1);
                 }
             }
@@ -202,7 +206,8 @@ impl<'a> World<'a> {
                 self.left.ticks -= 1;
                 self.now += STEP.0;
                 for node in 0..self.nodes.len() {
-                    self.nodes[node].wallet.handle_timeout(BootTime(self.now));
+                    let now = self.boot(node);
+                    self.nodes[node].wallet.handle_timeout(now);
                     self.pump(node);
                 }
             }
@@ -229,14 +234,29 @@ impl<'a> World<'a> {
         }
     }
 
+    /// What a node's clock shows.
+    fn boot(&self, node: usize) -> BootTime {
+        BootTime(self.shown(self.setup.drifts[node]))
+    }
+
+    /// What the owner's clock shows.
+    fn stamp(&self) -> Stamp {
+        Stamp(self.shown(self.setup.line_drift))
+    }
+
+    fn shown(&self, drift: i64) -> u64 {
+        let elapsed = i64::try_from(self.now - START).expect("a few steps");
+        self.now.checked_add_signed(elapsed * drift / 1_000).expect("far from either end")
+    }
+
     fn spent(&mut self, units: u64) {
-        let now = Stamp(self.now);
-        self.meter.spend(units, now, self.owner.line(now));
+        let line = self.owner.line(self.stamp());
+        self.meter.spend(units, Stamp(self.now), line);
     }
 
     /// One unit, as a shell asks for it.
     fn request(&mut self, node: usize) {
-        let now = BootTime(self.now);
+        let now = self.boot(node);
         let wallet = &mut self.nodes[node].wallet;
         let spend = wallet.cell(KEY).map(|cell| cell.spend(1, now));
         if let Some(Spend::Taken { low, .. }) = spend {
@@ -263,7 +283,7 @@ impl<'a> World<'a> {
     /// Sends what a node has to send, and counts what requests that waited took out of leases.
     fn pump(&mut self, node: usize) {
         self.answers(node, 0);
-        let now = BootTime(self.now);
+        let now = self.boot(node);
         while let Some(out) = self.nodes[node].wallet.poll_ask(now) {
             let Node { life, returned, kept, .. } = &mut self.nodes[node];
             if self.setup.bug == Some(Bug::KeepAfterReturn) {
@@ -290,8 +310,6 @@ impl<'a> World<'a> {
                 }
                 Event::Answered { answer: Answer::Denied { .. } | Answer::Undecided, .. }
                 | Event::Lent { leased: None, .. }
-                | Event::Opened { .. }
-                | Event::Closed { .. }
                 | Event::Slot { .. } => {}
             }
         }
@@ -311,7 +329,7 @@ impl<'a> World<'a> {
             id,
             body: Body::Leased(leased),
             copies: 1,
-            sent: BootTime(self.now),
+            sent: self.boot(place),
         };
         self.send(message);
     }
@@ -321,7 +339,7 @@ impl<'a> World<'a> {
         match body {
             Body::Ask(ask) => match self.nodes[node].parent {
                 None => {
-                    let now = Stamp(self.now);
+                    let now = self.stamp();
                     let (leased, consumed) = self.owner.ask(&self.setup.limit, id, &ask, now, self.setup.bug);
                     if consumed > 0 {
                         self.spent(consumed);
@@ -338,7 +356,7 @@ impl<'a> World<'a> {
     }
 
     fn deliver_to_broker(&mut self, broker: usize, id: RequestId, ask: &LeaseAsk) {
-        let now = BootTime(self.now);
+        let now = self.boot(broker);
         let lent = self.nodes[broker].wallet.handle_child_ask(id, ask, &(), BootTime(u64::MAX), now);
         if let Lent::Answered(leased) = lent {
             // An answer that was remembered moved nothing.
@@ -352,7 +370,7 @@ impl<'a> World<'a> {
     }
 
     fn deliver_lease(&mut self, node: usize, id: RequestId, mut leased: Leased, sent: BootTime) {
-        let now = BootTime(self.now);
+        let now = self.boot(node);
         if self.setup.bug == Some(Bug::DeadlineFromReceipt) {
             leased.lifetime = Nanos(leased.lifetime.0 + now.since(sent).0 + now.since(sent).0 / 100);
             debug_assert!(edge_lifetime(leased.lifetime) >= now.since(sent), "counted from now");

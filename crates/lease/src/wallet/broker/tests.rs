@@ -91,7 +91,7 @@ impl Broker {
     fn all_lent(&mut self) -> Vec<Leased> {
         let told = |event| match event {
             Event::Lent { leased, .. } => leased,
-            Event::Answered { .. } | Event::Opened { .. } | Event::Closed { .. } | Event::Slot { .. } => None,
+            Event::Answered { .. } | Event::Slot { .. } => None,
         };
         std::iter::from_fn(|| self.wallet.poll_event()).filter_map(told).collect()
     }

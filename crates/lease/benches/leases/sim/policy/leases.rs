@@ -4,10 +4,9 @@
 //! whatever it wants sent. Units are metered when they are consumed: at the owner, at the broker, or out of a lease.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use leasehold_lease::{
-    Answer, Cell, Checked, EdgeId, Event, LeaseAsk, Leased, Lent, Paid, Settings, Spend, Ticket, Wallet,
+    Answer, Checked, EdgeId, Event, LeaseAsk, Leased, Lent, Paid, Settings, Spend, Ticket, Wallet,
 };
 use leasehold_model::{BootTime, Key, Nanos, RequestId, Stamp};
 
@@ -21,7 +20,6 @@ const BUDGET: Nanos = Nanos::from_millis(1_000);
 /// Somebody with a wallet.
 struct Holder {
     wallet: Wallet<()>,
-    cells: BTreeMap<Key, Arc<Cell>>,
     waiting: BTreeMap<Ticket, Arrival>,
     children: BTreeMap<RequestId, Place>,
     asked: BTreeMap<RequestId, Key>,
@@ -43,7 +41,6 @@ impl Holder {
     fn new(life: u128) -> Self {
         Self {
             wallet: Wallet::new(EdgeId(life), life, Settings::default()),
-            cells: BTreeMap::new(),
             waiting: BTreeMap::new(),
             children: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -55,12 +52,6 @@ impl Holder {
         let mut for_children = 0;
         while let Some(event) = self.wallet.poll_event() {
             match event {
-                Event::Opened { key, cell } => {
-                    self.cells.insert(key, cell);
-                }
-                Event::Closed { key } => {
-                    self.cells.remove(&key);
-                }
                 Event::Answered { ticket, answer } => {
                     let arrival = self.waiting.remove(&ticket).expect("it waits");
                     settle(arrival, &answer, net);
@@ -163,7 +154,7 @@ impl Policy for Leases {
     fn arrive(&mut self, arrival: Arrival, net: &mut Net<Message>) {
         let (key, now) = (key(arrival.key), boot(net));
         let edge = &mut self.edges[arrival.edge];
-        if let Some(cell) = edge.cells.get(&key) {
+        if let Some(cell) = edge.wallet.cell(key) {
             if let Spend::Taken { low, .. } = cell.spend(1, now) {
                 net.spend(arrival.key, 1);
                 net.admit(arrival);
