@@ -235,8 +235,8 @@ struct Word(AtomicU64);
 
 impl Word {
     fn take(&self) -> bool {
-        let seen = self.0.load(Ordering::Acquire);
-        self.0.compare_exchange(seen, seen.wrapping_sub(1), Ordering::AcqRel, Ordering::Acquire).is_ok()
+        let next = |seen: u64| Some(seen.wrapping_sub(1));
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).is_ok()
     }
 }
 

@@ -83,8 +83,8 @@ fn calm() -> Left {
 fn check(mut setup: Setup) {
     let mut worlds_max = WORLDS_MAX;
     if large() {
-        let Left { requests, ticks, directs, .. } = setup.left;
-        setup.left = Left { requests: requests + 1, ticks: ticks + 1, directs: directs + 1, ..setup.left };
+        let Left { ticks, requests, .. } = setup.left;
+        setup.left = Left { ticks: ticks + 1, requests: requests + 1, ..setup.left };
         worlds_max = WORLDS_MAX_LARGE;
     }
     let found = search(&setup, worlds_max);
