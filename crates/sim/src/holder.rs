@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use leasehold_lease::{
     Answer, Checked, EdgeId, Event, Holding, LeaseAsk, Leased, Lent, Outgoing, Settings, Spend, Ticket,
