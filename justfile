@@ -59,7 +59,8 @@ bench-leases:
 
 # Breaks a real cluster in every way that the scenarios name, one after the other, and reports to target/chaos. 20 minutes.
 chaos *scenarios="all":
-    cargo run -p leasehold-tests --bin leasehold-chaos -- run {{scenarios}}
+    cargo build --workspace --bin leasehold-chaos
+    target/debug/leasehold-chaos run {{scenarios}}
 
 # 2,000 seeds of whole clusters in virtual time, 120 simulated seconds each: faults, then health. Names each failing seed.
 sim seeds="2000" from="0":
@@ -76,3 +77,8 @@ sim-planted seeds="200":
 # Every decoder under a fuzzer, so many seconds each. Builds all of them with coverage counters first: minutes.
 fuzz seconds="60":
     tests/fuzz/run {{seconds}}
+
+# Puts known bugs back, one after the other, and sees that the scenario made for each catches it.
+chaos-planted *bugs:
+    cargo build --workspace --bin leasehold --bin leasehold-chaos --features leasehold-cli/planted --target-dir target/planted
+    target/planted/debug/leasehold-chaos planted --bin target/planted/debug/leasehold {{bugs}}

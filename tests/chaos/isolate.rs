@@ -13,14 +13,28 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use leasehold_tests::binary::leasehold;
-use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Says that this is the one inside.
 const INSIDE: &str = "LEASEHOLD_CHAOS_INSIDE";
 
-/// New namespaces, and the end of whoever made them is the end of all inside.
-const UNSHARE: &[&str] = &["--net", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc"];
+/// New namespaces, and the end of whoever made them is the end of all inside. Behind `setpriv`.
+const UNSHARE: &[&str] = &[
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "--net",
+    "--pid",
+    "--mount",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+];
+
+/// Before whatever else the machine does: processes that wait for a processor for seconds are the scheduler's trouble, not one
+/// that a scenario made.
+const BEFORE_OTHERS: &[&str] = &["chrt", "--rr", "1"];
 
 /// Who was told to stop ends its processes and writes down what it knows; then it is killed.
 const STOPS_WITHIN: Duration = Duration::from_secs(30);
@@ -33,7 +47,7 @@ pub(crate) fn is_inside() -> bool {
 /// Whether namespaces can be made here, and a device for the network in them.
 fn can_isolate() -> bool {
     let try_it = "ip link set lo up && ip tuntap add mode tun name probe && nsenter --version";
-    let tried = Command::new("unshare")
+    let tried = Command::new("setpriv")
         .args(UNSHARE)
         .args(["sh", "-c", try_it])
         .stdin(Stdio::null())
@@ -43,20 +57,27 @@ fn can_isolate() -> bool {
     tried.is_ok_and(|status| status.success())
 }
 
-/// Runs this program again inside, where that can be done, with a binary that is given or the one that was built. `None`: it can't, or this is the one inside; go on.
+/// Whether processes may be scheduled before others.
+fn can_go_first() -> bool {
+    let (program, rest) = BEFORE_OTHERS.split_first().expect("it names a program");
+    let tried = Command::new(program).args(rest).arg("true").stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
+/// Runs this program again inside, where that can be done, with a binary that is given or the one that was built. `None`: it
+/// can't, or this is the one inside; go on.
 ///
 /// # Errors
 /// When it can't be started or waited for.
 pub(crate) fn enter(binary: Option<&Path>) -> io::Result<Option<ExitCode>> {
     if is_inside() || !can_isolate() {
-        // Whoever started this is gone: nobody would stop it.
-        return set_parent_process_death_signal(Some(Signal::KILL)).map(|()| None).map_err(io::Error::from);
+        return Ok(None);
     }
     let temporary = tempfile::tempdir()?;
     let mut command = Command::new("setpriv");
     command
-        .args(["--pdeathsig", "KILL", "unshare"])
         .args(UNSHARE)
+        .args(if can_go_first() { BEFORE_OTHERS } else { &[] })
         .arg(env::current_exe()?)
         .args(env::args_os().skip(1));
     // Built outside: there is no other network inside than a run's own.

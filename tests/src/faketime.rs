@@ -1,4 +1,4 @@
-//! Clocks of nodes that are moved from outside: libfaketime, and a file a node that it reads at each reading of a clock.
+//! Clocks of nodes that are moved from outside: libfaketime, and a file a node that it reads.
 
 use std::fs;
 use std::io;
@@ -45,11 +45,11 @@ impl Clocks {
         if !file.exists() {
             self.set(node, "+0");
         }
-        let mut variables = vec![
-            ("FAKETIME_TIMESTAMP_FILE", file.display().to_string()),
-            ("FAKETIME_NO_CACHE", "1".to_owned()),
-        ];
+        let mut variables = vec![("FAKETIME_TIMESTAMP_FILE", file.display().to_string())];
         if !self.monotonic_too {
+            // Read at each reading of a clock: a step is seen at once. A rate counts from the start, and clocks that only count
+            // are read far too often for that.
+            variables.push(("FAKETIME_NO_CACHE", "1".to_owned()));
             variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()));
         }
         variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()

@@ -18,6 +18,11 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "planted")]
+    if let Err(unknown) = plant() {
+        eprintln!("error: LEASEHOLD_PLANT: {unknown}");
+        return ExitCode::from(2);
+    }
     let cli = match commands::Cli::try_parse() {
         Ok(cli) => cli,
         Err(usage) => return output::usage(&usage),
@@ -28,4 +33,13 @@ fn main() -> ExitCode {
         }
         Err(failure) => output::failure(&failure),
     }
+}
+
+/// Puts back the bug that the environment names.
+#[cfg(feature = "planted")]
+fn plant() -> Result<(), leasehold_model::planted::UnknownBug> {
+    if let Ok(name) = std::env::var("LEASEHOLD_PLANT") {
+        leasehold_model::planted::plant(name.parse::<leasehold_model::planted::Bug>()?);
+    }
+    Ok(())
 }

@@ -29,6 +29,7 @@ mod merge;
 mod misplaced;
 mod own;
 mod plan;
+mod planted;
 mod proposer;
 mod questions;
 mod report;

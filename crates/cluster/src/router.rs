@@ -33,6 +33,7 @@ use crate::leader_client::{Hint, LeaderClient};
 use crate::lines::Lines;
 use crate::local_groups::LocalGroups;
 use crate::machine::ShardMachine;
+use crate::planted;
 use crate::proposer::Proposer;
 use crate::sessions::{OpenIds, Session};
 use crate::{Clock, Counts, Unanswered};
@@ -213,7 +214,12 @@ impl Inner {
         deadline: Instant,
     ) -> Result<Vec<Reply>, Unanswered> {
         let mut attempts = Attempts::new(self, path.group, deadline);
+        let (mut renamed, mut other_ids) = (None, path.session.open());
         loop {
+            let batch = renamed.as_ref().unwrap_or(batch);
+            if let Some(replies) = self.planted(path, batch, None) {
+                return Ok(replies);
+            }
             let put = if self.local.serves(path.group) {
                 path.to_log(self, batch, deadline)
             } else {
@@ -229,9 +235,20 @@ impl Inner {
             };
             match outcome {
                 Ok(replies) => return Ok(replies),
-                Err(failed) => attempts.failed(failed).await?,
+                Err(failed) => {
+                    if let Some(replies) = self.planted(path, batch, Some(failed)) {
+                        return Ok(replies);
+                    }
+                    renamed = planted::renamed(batch, failed, &mut other_ids);
+                    attempts.failed(failed).await?;
+                }
             }
         }
+    }
+
+    /// Replies that only a bug gives.
+    fn planted(&self, path: &ShardPath, batch: &Batch, failed: Option<AttemptError>) -> Option<Vec<Reply>> {
+        planted::decided_alone(&self.local, path.group, batch, failed, || (self.leaders.hint)(path.group))
     }
 
     fn shard(&self, shard: ShardId) -> Arc<ShardPath> {

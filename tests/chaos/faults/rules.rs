@@ -37,7 +37,7 @@ pub(super) async fn push(world: &World, record: &Record, other: bool, chance: &m
         let put = http.try_send(Method::PUT, &path, &[], Bytes::from(text.clone()));
         if let Ok(Ok(reply)) = tokio::time::timeout(Duration::from_secs(2), put).await
             && reply.status == 200
-            && let Some(version) = version(world).await
+            && let Some(version) = reply.json()["version"].as_u64()
         {
             let in_force = followed(world, version).await.then(|| record.now_ns());
             let limits = limits.iter().map(LimitSpec::describe).collect();
