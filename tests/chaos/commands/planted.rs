@@ -19,9 +19,9 @@ use crate::scenario::Scenario;
 const CAUGHT_BY: &[(Bug, &str)] = &[
     (Bug::TtlFromReply, "stopped-processes"),
     (Bug::NoExpiryCheck, "stopped-processes"),
-    (Bug::RetryUnderNewId, "kill-leaders"),
+    (Bug::RetryUnderNewId, "partitions"),
     (Bug::LeaderUsesWallClock, "clock-steps"),
-    (Bug::AckBeforeSync, "disk-fails"),
+    (Bug::AckBeforeSync, "kill-all"),
     (Bug::FollowerGrants, "partitions"),
     (Bug::EpochNotBumped, "replaced-node"),
     (Bug::RulesOutOfOrder, "rules-midway"),
