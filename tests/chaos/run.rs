@@ -76,10 +76,7 @@ impl RunError {
 /// # Errors
 /// When it can't be run at all.
 pub(crate) async fn run(scenario: &Scenario, order: &Order) -> Result<Ran, RunError> {
-    if let Some(need) = scenario.needs().into_iter().find(|need| !is_there(*need)) {
-        if is_required(need.name()) {
-            return Err(RunError::Required { scenario: scenario.name.clone(), need });
-        }
+    if let Some(need) = lacking(scenario, is_there, is_required)? {
         return Ok(Ran::Skipped(need));
     }
     let folder = order.out.join(format!("{}-{}", scenario.name, order.seed));
@@ -93,6 +90,20 @@ pub(crate) async fn run(scenario: &Scenario, order: &Order) -> Result<Ran, RunEr
     world.write_logs(&folder.join("logs")).map_err(RunError::io("writing logs"))?;
     outcome.map_err(RunError::io(scenario.name.clone()))?;
     Ok(Ran::Done(folder))
+}
+
+/// What this machine doesn't have of what a scenario needs, if it may be skipped.
+fn lacking(
+    scenario: &Scenario,
+    is_there: impl Fn(Need) -> bool,
+    is_required: impl Fn(&str) -> bool,
+) -> Result<Option<Need>, RunError> {
+    match scenario.needs().into_iter().find(|need| !is_there(*need)) {
+        Some(need) if is_required(need.name()) => {
+            Err(RunError::Required { scenario: scenario.name.clone(), need })
+        }
+        lacking => Ok(lacking),
+    }
 }
 
 /// Trouble, healing, calm.
@@ -201,4 +212,21 @@ fn is_there(need: Need) -> bool {
 /// Tells whoever waits.
 pub(crate) fn say(line: &str) {
     eprintln!("{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_machine_lacks_is_skipped_unless_it_is_required() {
+        let scenario = Scenario::named("clock-steps").expect("it comes with the harness");
+        let nothing = |_: Need| false;
+        let skipped = lacking(&scenario, nothing, |_| false);
+        assert!(matches!(skipped, Ok(Some(Need::Faketime))), "{skipped:?}");
+        let failed = lacking(&scenario, nothing, |name| name == "libfaketime");
+        let said = failed.expect_err("it is required").to_string();
+        assert!(said.starts_with("clock-steps needs libfaketime, which can't be used here"), "{said}");
+        assert!(matches!(lacking(&scenario, |_| true, |_| true), Ok(None)));
+    }
 }

@@ -15,19 +15,16 @@ use crate::check::Verdict;
 use crate::run::{Order, say};
 use crate::scenario::Scenario;
 
-/// Who catches which. The others are for the simulator.
+/// Who catches which. The others are for the simulator: it takes many tries, or a moment that no plan hits.
 const CAUGHT_BY: &[(Bug, &str)] = &[
-    (Bug::TtlFromReply, "stopped-processes"),
-    (Bug::NoExpiryCheck, "stopped-processes"),
     (Bug::RetryUnderNewId, "partitions"),
     (Bug::LeaderUsesWallClock, "clock-steps"),
     (Bug::AckBeforeSync, "kill-all"),
     (Bug::FollowerGrants, "partitions"),
-    (Bug::EpochNotBumped, "replaced-node"),
-    (Bug::RulesOutOfOrder, "rules-midway"),
     (Bug::GossipPicksOwner, "partitions"),
 ];
 
+/// What to run, and with which binary.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PlantedArgs {
     /// Names of bugs; none: all that a scenario is made for
@@ -95,4 +92,24 @@ pub(super) async fn run(args: PlantedArgs) -> anyhow::Result<ExitCode> {
         say(line);
     }
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bug_that_is_to_be_caught_has_a_scenario_that_there_is() {
+        for (bug, name) in CAUGHT_BY {
+            assert!(Scenario::named(name).is_ok(), "{bug}: {name}");
+        }
+    }
+
+    #[test]
+    fn a_bug_that_no_scenario_is_made_for_is_refused() {
+        let args = |bugs| PlantedArgs { bugs, bin: PathBuf::new(), seed: 1, out: PathBuf::new() };
+        assert_eq!(args(Vec::new()).chosen().map(|chosen| chosen.len()).ok(), Some(CAUGHT_BY.len()));
+        let refused = args(vec![Bug::RefillDropped]).chosen().expect_err("no scenario sees it");
+        assert!(refused.to_string().contains("refill-dropped: the simulator"), "{refused}");
+    }
 }
