@@ -233,6 +233,8 @@ pub(crate) enum Mend {
     Net,
     /// An edge starts.
     Edge(usize),
+    /// An election in a group that one node led is looked at, and so often again.
+    Doubt(usize, usize, u64),
 }
 
 #[derive(Debug)]

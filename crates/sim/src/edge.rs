@@ -173,6 +173,9 @@ fn note(fate: Fate, ctx: &mut Ctx) {
     match fate {
         Fate::Passed | Fate::Refused | Fate::Undecided if ctx.is_calm() => {
             ctx.watch.heals.answered(fate != Fate::Undecided);
+            if fate == Fate::Undecided {
+                ctx.tell(|| "an edge has no answer for a request although it is calm".to_owned());
+            }
         }
         Fate::Passed | Fate::Refused | Fate::Undecided | Fate::Waits | Fate::Elsewhere => {}
     }

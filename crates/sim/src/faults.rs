@@ -53,6 +53,9 @@ impl World {
                 self.ctx.tell(|| format!("what goes to {place} waits"));
                 self.ctx.net.clog(place, until.min(self.ctx.now + 4 * SECOND));
             }
+            Class::Crashes if self.ctx.plan.has(Class::Cuts) && self.ctx.chance.per_mille(400) => {
+                self.doubt();
+            }
             Class::Crashes => self.crash(node, until),
             Class::Outages => {
                 if self.ctx.chance.per_mille(250) {
@@ -107,6 +110,50 @@ impl World {
         self.forget_sleep(Place::Node(node));
         self.nodes[node].crash(torn, &mut self.ctx);
         self.ctx.at(until, Event::Mend(Mend::Start(node)));
+    }
+
+    /// A group's leader is killed and cut off, so that another stands; its voter has a slow disk.
+    fn doubt(&mut self) {
+        let group = self.ctx.chance.place(self.groups.len());
+        let leads =
+            |node: &crate::node::Node| node.seats.get(&group).is_some_and(|seat| seat.replica.is_leader());
+        let Some(old) = self.nodes.iter().position(leads).filter(|_| self.groups[group].len() == 3) else {
+            return;
+        };
+        let now = self.ctx.now;
+        if now + 8 * SECOND >= self.ctx.plan.heal_at {
+            return;
+        }
+        for &other in self.groups[group].iter().filter(|other| **other != old) {
+            self.nodes[other].disk.slow = 400 * MILLI;
+            self.ctx.at(now + 4 * SECOND, Event::Mend(Mend::Disk(other)));
+            self.ctx.net.cut(Place::Node(other), Place::Node(old), now + 4 * SECOND);
+            self.ctx.net.cut(Place::Node(old), Place::Node(other), now + 4 * SECOND);
+        }
+        self.crash(old, now + 50 * MILLI);
+        self.ctx.at(now + 20 * MILLI, Event::Mend(Mend::Doubt(group, old, 200)));
+    }
+
+    /// As soon as the other leads, its voter is killed and it is cut off itself, and the old one is heard again.
+    pub(crate) fn doubt_again(&mut self, group: usize, old: usize, rounds: u64) {
+        let now = self.ctx.now;
+        let (leads, voters): (Vec<usize>, Vec<usize>) =
+            self.groups[group].iter().filter(|node| **node != old).partition(|node| {
+                self.nodes[**node].seats.get(&group).is_some_and(|seat| seat.replica.is_leader())
+            });
+        let (&[new], &[voter]) = (&leads[..], &voters[..]) else {
+            if rounds > 0 && now + 4 * SECOND < self.ctx.plan.heal_at {
+                let next = Event::Mend(Mend::Doubt(group, old, rounds - 1));
+                self.ctx.at(now + 10 * MILLI, next);
+            }
+            return;
+        };
+        self.crash(voter, now + 5 * MILLI);
+        self.ctx.net.join(Place::Node(old), Place::Node(voter));
+        for other in [old, voter] {
+            self.ctx.net.cut(Place::Node(new), Place::Node(other), now + 3 * SECOND);
+            self.ctx.net.cut(Place::Node(other), Place::Node(new), now + 3 * SECOND);
+        }
     }
 
     fn cut(&mut self, node: usize, edge: usize, until: Time) {

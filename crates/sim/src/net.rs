@@ -101,6 +101,12 @@ impl Net {
         *end = (*end).max(until);
     }
 
+    /// Ends a cut, both ways.
+    pub(crate) fn join(&mut self, one: Place, other: Place) {
+        self.cuts.remove(&(one, other));
+        self.cuts.remove(&(other, one));
+    }
+
     /// Holds back what goes to a place.
     pub(crate) fn clog(&mut self, to: Place, until: Time) {
         self.clogs.insert(to, until);

@@ -20,6 +20,9 @@ use crate::node::Node;
 use crate::plan::{Class, Plan};
 use crate::reached::{Reached, State};
 
+/// Ten times as many as there are in a busy world: somebody calls himself again and again.
+const EVENTS_A_SECOND_MAX: u64 = 50_000;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -74,8 +77,13 @@ impl World {
     pub(crate) fn run(mut self) -> Outcome {
         self.begin_all();
         let end = self.ctx.plan.end_at;
+        let events_max = EVENTS_A_SECOND_MAX * end / SECOND;
         while let Some(event) = self.ctx.next(end) {
             self.happen(event);
+            if self.ctx.events() > events_max {
+                self.ctx.watch.found_endless(self.ctx.now);
+                break;
+            }
         }
         self.finish()
     }
@@ -236,6 +244,7 @@ impl World {
                 self.nodes[node].fill(false);
                 self.nodes[node].disk.slow = 0;
             }
+            Mend::Doubt(group, old, rounds) => self.doubt_again(group, old, rounds),
             Mend::Net => {
                 let net = &mut self.ctx.net;
                 (net.lost, net.doubled, net.reordered) = (0, 0, 0);

@@ -28,6 +28,8 @@ pub(crate) struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct LeaseOnce {
     records: BTreeMap<(usize, RequestId), Record>,
+    /// Answers before the last, of asks that were settled or forgotten and came once more.
+    earlier: BTreeMap<(usize, RequestId), Vec<Reply>>,
     settled: BTreeMap<(usize, u128), u64>,
     verdicts: BTreeMap<RequestId, Verdict>,
 }
@@ -70,8 +72,15 @@ impl LeaseOnce {
                 )
             });
         }
-        self.records.insert((group, id), record);
+        let earlier = self.records.insert((group, id), record);
+        self.earlier.entry((group, id)).or_default().extend(earlier.map(|record| record.reply));
         true
+    }
+
+    /// Whether an entry ever answered an ask so.
+    pub(crate) fn is_in_log(&self, group: usize, id: RequestId, reply: &Reply) -> bool {
+        let last = self.records.get(&(group, id)).is_some_and(|record| record.reply == *reply);
+        last || self.earlier.get(&(group, id)).is_some_and(|earlier| earlier.contains(reply))
     }
 
     /// A client was answered.

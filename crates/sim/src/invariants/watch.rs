@@ -167,7 +167,7 @@ impl Watch {
             Reply::Refunded(_) | Reply::Reset(_) | Reply::Refused(_) => false,
         };
         if grants {
-            let in_log = record.is_some_and(|record| record.reply == *reply);
+            let in_log = self.once.is_in_log(group, id, reply);
             self.granters.told(in_log, group, node, now, &mut self.findings);
         }
         if self.told.insert((group, id))
@@ -408,6 +408,11 @@ impl Watch {
     /// What a request took somewhere is returned by nobody any more.
     pub(crate) fn lost_return(&mut self, id: RequestId) {
         self.all.lost_return(id);
+    }
+
+    /// Far more happens than there is reason for.
+    pub(crate) fn found_endless(&mut self, now: Time) {
+        self.findings.add("bounded_resources", now, || "events without end".to_owned());
     }
 
     /// Something is held, and so much may be.
