@@ -74,6 +74,10 @@ sim-nightly:
 sim-planted seeds="200":
     cargo run --profile planted --features planted -p leasehold-sim -- planted --seeds {{seeds}}
 
+# The real Raft, log and shards of three nodes on simulated network, disks and time: many seeds, then known bugs put back.
+sim-raft seeds="300" from="0":
+    cd tests/raft && cargo run -- sweep --seeds {{seeds}} --from {{from}} && cargo run -- planted
+
 # Every decoder under a fuzzer, so many seconds each. Builds all of them with coverage counters first: minutes.
 fuzz seconds="60":
     tests/fuzz/run {{seconds}}
