@@ -206,7 +206,9 @@ impl<'a> Driver<'a> {
     async fn leader(&self, spec: &FaultSpec) -> Option<usize> {
         let hot = self.world.hot.filter(|_| spec.kind.has_target())?;
         let deadline = Deadline::after(LED_WITHIN);
-        while !deadline.passed() {
+        // Where most are down nobody leads: waiting would only keep them down.
+        let can_lead = self.world.cluster.running().len() * 2 > self.world.scenario.topology.nodes;
+        while can_lead && !deadline.passed() {
             let leader = self.world.cluster.leader_of(hot).await;
             if let Some(leader) = leader.filter(|leader| self.world.cluster.running().contains(leader)) {
                 return Some(leader);
