@@ -147,7 +147,8 @@ impl Proxy {
 
     /// Ends with either end of the connection.
     async fn connect(self, caller: TcpStream, address: SocketAddr) {
-        let from = self.caller(address).await;
+        let Ok(here) = caller.local_addr() else { return };
+        let from = self.caller(address, here).await;
         let Ok(door) = TcpStream::connect(self.door).await else { return };
         // Small frames of a proxy must not wait for each other.
         if caller.set_nodelay(true).is_err() || door.set_nodelay(true).is_err() {
@@ -165,10 +166,10 @@ impl Proxy {
     }
 
     /// The node that calls; `None` for whoever isn't one, as the test itself.
-    async fn caller(&self, address: SocketAddr) -> Option<usize> {
+    async fn caller(&self, from: SocketAddr, to: SocketAddr) -> Option<usize> {
         for _ in 0..ORIGIN_TRIES {
             let processes = self.processes.read().unwrap_or_else(PoisonError::into_inner).clone();
-            let owner = processes.iter().position(|id| id.is_some_and(|id| origin::owns(id, address)));
+            let owner = processes.iter().position(|id| id.is_some_and(|id| origin::owns(id, from, to)));
             if owner.is_some() {
                 return owner;
             }

@@ -298,7 +298,7 @@ fn banner(running: &Running, seats: &[Seat], regions: Option<&Regions>, data: &D
         nodes = nodes_table(nodes, seats),
         edges = if edges.is_empty() { String::new() } else { format!("\n{}", edges::listed(edges)) },
         ways = regions.map_or_else(String::new, |regions| ways(regions, seats)),
-        apart = if regions.is_some() { ", but for limits with `scope: region`" } else { "" },
+        apart = if regions.is_some() { ",\nbut for limits with `scope: region`" } else { "" },
     )
 }
 
