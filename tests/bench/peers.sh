@@ -29,7 +29,7 @@ stop() {
 }
 trap 'stop; rm -rf "$work"' EXIT
 
-cargo build --quiet --release --workspace --bin leasehold
+cargo build --quiet --release --bin leasehold
 cargo build --quiet --release -p leasehold-tests --example load --example floor
 leasehold=target/release/leasehold
 load=target/release/examples/load

@@ -17,7 +17,7 @@ stop() {
 }
 trap 'stop; rm -rf "$work"' EXIT
 
-cargo build --quiet --release --workspace --bin leasehold
+cargo build --quiet --release --bin leasehold
 cargo build --quiet --release -p leasehold-tests --example floor
 leasehold=target/release/leasehold
 floor=target/release/examples/floor

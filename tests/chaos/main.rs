@@ -52,7 +52,7 @@ enum Command {
     },
     /// Draw every run below a folder, and one table over all of them
     Report {
-        /// Where histories are: DIR/<run>/history.jsonl
+        /// Where histories are: `DIR/RUN/history.jsonl`
         dir: PathBuf,
     },
 }
