@@ -5,6 +5,7 @@
 #   SECONDS_EACH=5 ROUNDS=3 tests/bench/exact.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source tests/bench/wait.sh
 rounds=${ROUNDS:-3}
 seconds=${SECONDS_EACH:-5}
 port=${PORT:-7800}
@@ -51,7 +52,7 @@ YAML
     "$leasehold" node --config "$work/node$node.yaml" 2>>"$work/node$node.log" &
     pids+=($!)
   done
-  for node in 0 1 2; do wait_for "http://127.0.0.1:$((port + node * 10))/readyz"; done
+  for node in 0 1 2; do answers "http://127.0.0.1:$((port + node * 10))/readyz"; done
 }
 
 start_redis() {
@@ -61,16 +62,6 @@ start_redis() {
   local attempt
   for attempt in $(seq 100); do redis-cli -p "$port" ping >/dev/null 2>&1 && return 0; sleep 0.1; done
   echo "redis-server doesn't answer" >&2
-  return 1
-}
-
-wait_for() {
-  local attempt
-  for attempt in $(seq 300); do
-    curl -fsS -o /dev/null "$1" 2>/dev/null && return 0
-    sleep 0.1
-  done
-  echo "$1 doesn't answer" >&2
   return 1
 }
 

@@ -9,6 +9,7 @@
 # throttlecrab-server), limitador-server (built from its repository).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source tests/bench/wait.sh
 rounds=${ROUNDS:-3}
 seconds=${SECONDS_EACH:-3}
 # So few that leases pay: each is asked a hundred times a second or more.
@@ -93,26 +94,6 @@ sidecar() {
     --admin "127.0.0.1:$((port + 2))" 2>>"$work/edge.log" &
   server=$!
   answers "http://127.0.0.1:$((port + 2))/readyz"
-}
-
-answers() {
-  local attempt
-  for attempt in $(seq 300); do
-    curl -fsS -o /dev/null "$1" 2>/dev/null && return 0
-    sleep 0.1
-  done
-  echo "$1 doesn't answer" >&2
-  return 1
-}
-
-listens() {
-  local attempt
-  for attempt in $(seq 100); do
-    (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0
-    sleep 0.1
-  done
-  echo "no server on port $1" >&2
-  return 1
 }
 
 start() {

@@ -5,6 +5,7 @@
 #   ROUNDS=3 SECONDS_EACH=5 tests/bench/run.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+source tests/bench/wait.sh
 rounds=${ROUNDS:-3}
 seconds=${SECONDS_EACH:-5}
 port=${PORT:-7690}
@@ -41,13 +42,7 @@ start() {
     *) taskset -c 0 "$floor" "$1" "127.0.0.1:$port" & ;;
   esac
   server=$!
-  local attempt
-  for attempt in $(seq 100); do
-    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return 0
-    sleep 0.1
-  done
-  echo "no server on port $port" >&2
-  return 1
+  listens "$port"
 }
 
 # A number of the report by its name; the first of several.
